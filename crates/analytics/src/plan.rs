@@ -45,6 +45,8 @@ pub fn plan(
     let plan = Arc::new(plan_with(context, statement, parameters, false)?);
     if let Some(optimized) = &plan.optimized
         && plan.reads_tables()
+        // Rows of a part of the statement come under another name each time.
+        && plan.tables().all(|table| table.schema != sql::with::SCHEMA)
         && key.1.len() <= KEPT_BYTES_MAX
     {
         let of = (catalog.version, lookup.tables(statement));

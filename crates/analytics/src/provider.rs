@@ -52,6 +52,8 @@ impl ColumnTable {
             (0..table.columns.len()).filter(|c| with_hidden || !table.columns[*c].hidden).collect();
         let place = |column: &usize| columns.iter().position(|c| c == column);
         let key: Option<Vec<usize>> = table.primary_key.iter().map(place).collect();
+        // Rows of a part of the statement have none.
+        let key = key.filter(|key| !key.is_empty());
         let constraints = Constraints::new_unverified(key.map(Constraint::PrimaryKey).into_iter().collect());
         ColumnTable { schema: types::schema_of(&table, &columns), table, statistics, columns, constraints }
     }

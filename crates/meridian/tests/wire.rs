@@ -44,6 +44,8 @@ mod generated_columns;
 mod isolation;
 #[path = "wire/memory.rs"]
 mod memory;
+#[path = "wire/merge_and_with.rs"]
+mod merge_and_with;
 #[path = "wire/named.rs"]
 mod named;
 #[path = "wire/pgbench.rs"]
@@ -74,6 +76,8 @@ mod scripts;
 mod server;
 #[path = "wire/shapes.rs"]
 mod shapes;
+#[path = "wire/table_locks.rs"]
+mod table_locks;
 #[path = "wire/tls.rs"]
 mod tls;
 #[path = "wire/vanishing.rs"]

@@ -4,6 +4,7 @@
 //! previous one's reply; the token only grows; after an error inside a block nothing runs until ROLLBACK.
 
 mod advisory;
+mod assigned;
 mod blocks;
 mod calling;
 mod catalog;
@@ -18,7 +19,10 @@ mod extensions;
 mod foreign_keys;
 mod inserting;
 mod join;
+mod locked_joins;
 mod locking;
+mod merge;
+mod merge_clauses;
 mod named;
 mod own_calls;
 mod own_functions;
@@ -44,6 +48,8 @@ mod transaction;
 mod turns;
 mod utility;
 mod waits;
+mod whole;
+mod with;
 mod write;
 mod zoned;
 
@@ -68,6 +74,7 @@ use sqlparser::ast::Statement;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use transaction::Transaction;
+use whole::Whole;
 
 /// One client's session.
 pub struct Session {
@@ -224,7 +231,10 @@ impl Session {
             }
             Plan::Modify(plan) => Box::pin(self.run_modify(plan, parameters)).await,
             Plan::Query(plan) => Box::pin(self.run_query(plan, parameters)).await,
-            Plan::Rich(plan) => Box::pin(self.run_rich(plan, parameters)).await,
+            Plan::Rich(plan) => Box::pin(self.run_whole(Whole::Rich(plan), parameters)).await,
+            Plan::Merge(plan) => Box::pin(self.run_whole(Whole::Merge(plan), parameters)).await,
+            Plan::LockedJoin(plan) => Box::pin(self.run_whole(Whole::LockedJoin(plan), parameters)).await,
+            Plan::With(plan) => Box::pin(self.run_whole(Whole::With(plan), parameters)).await,
             Plan::Call(plan) => Box::pin(self.run_call(plan, parameters)).await,
             // Statements that contain statements come back to `run`.
             Plan::Utility(statement) => Box::pin(self.run_utility(statement, parameters)).await,
@@ -340,10 +350,10 @@ impl Session {
 
     /// The catalog that names are looked up in: the node's, or the open transaction's with its own changes.
     fn catalog(&self) -> Arc<Catalog> {
-        match self.transaction.as_ref().and_then(|t| t.catalog.as_ref()) {
-            Some(own) => own.now.clone(),
-            None => self.known.clone(),
-        }
+        let open = self.transaction.as_ref();
+        let of_parts = open.and_then(|open| open.parts.as_ref()).map(|parts| &parts.catalog);
+        let own = || open.and_then(|open| open.catalog.as_ref()).map(|own| &own.now);
+        of_parts.or_else(own).unwrap_or(&self.known).clone()
     }
 
     /// Whether the open transaction has changed the catalog.

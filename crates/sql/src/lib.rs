@@ -22,4 +22,5 @@ pub mod privileges;
 pub mod spans;
 pub mod types;
 pub mod views;
+pub mod with;
 pub mod zones;

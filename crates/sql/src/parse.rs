@@ -9,6 +9,8 @@ mod complexity;
 mod constraints;
 mod dialect;
 mod groups;
+mod likes;
+mod merges;
 mod overriding;
 mod roles;
 mod sequences;
@@ -19,6 +21,8 @@ pub use chains::balanced;
 pub use comments::constraint_of;
 pub use complexity::too_deep;
 pub use constraints::{CONSTRAINTS, SAME_NAME, SET_COLUMNS};
+pub use likes::{Like, like_of};
+pub use merges::{DEFAULT_VALUES, NOTHING};
 pub use overriding::{Overriding, overriding};
 pub use sequences::change_of as change_of_sequence;
 pub use spellings::names_of_columns;
@@ -56,7 +60,8 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     crate::interrupt::check()?;
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
-    let tokens = waits::known(sequences::known(tokens))?;
+    let tokens = merges::known(tokens);
+    let tokens = likes::known(waits::known(sequences::known(tokens))?)?;
     let tokens = groups::enclosed(tokens);
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {

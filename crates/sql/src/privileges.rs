@@ -52,6 +52,8 @@ impl Check<'_> {
         let found = names::find_relation(self.catalog, self.search_path, self.database, name);
         let found = found.map(base::views::Relation::shape);
         match found {
+            // Rows of the statement itself.
+            Some(table) if table.schema == crate::with::SCHEMA => return Ok(None),
             Some(table) => self.check_schema(&table.schema)?,
             None => {
                 let last = names::parts(name).ok().and_then(|parts| parts.last().cloned());

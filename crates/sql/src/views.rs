@@ -12,7 +12,7 @@ use crate::generators::Generators;
 use crate::names;
 use crate::privileges::Check;
 use base::TableId;
-use base::error::{SqlError, SqlResult};
+use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::Catalog;
 use base::views::{Relation, View};
 use sqlparser::ast::{self, Ident, ObjectName, Query, SetExpr, Statement, TableFactor, VisitMut, VisitorMut};
@@ -44,6 +44,14 @@ pub fn expand(
 ) -> SqlResult<Option<Expanded>> {
     if check.catalog.views.is_empty() && check.catalog.sequences.is_empty() {
         return Ok(None);
+    }
+    if let Statement::Merge(merge) = statement
+        && let TableFactor::Table { name, .. } = &merge.table
+        && let Some(Relation::View(view)) = find(check, name)
+    {
+        let told = format!("cannot execute MERGE on relation \"{}\"", view.shape.name);
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told)
+            .detail("This operation is not supported for views."));
     }
     let is_table = |name: &ObjectName| matches!(find(check, name), Some(Relation::Table(_)));
     let names_another: ControlFlow<()> = ast::visit_relations(statement, |name| match is_table(name) {

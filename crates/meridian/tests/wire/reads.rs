@@ -104,8 +104,13 @@ async fn explain_takes_postgresql_s_options() {
     let yaml = value(&client, &format!("EXPLAIN (FORMAT YAML, ANALYZE) {query}")).await;
     assert!(yaml.starts_with("- Plan: \n    Node Type: \"Query over columns\"\n"), "{yaml}");
     assert!(yaml.lines().any(|line| line == "  Actual Rows: 0"), "{yaml}");
+    let prepared = client.prepare("EXPLAIN (FORMAT XML) SELECT 1").await.expect("it is prepared");
+    assert_eq!(prepared.columns()[0].type_().name(), "xml");
+    let xml = value(&client, &format!("EXPLAIN (FORMAT XML, ANALYZE) {query}")).await;
+    let begin = "<explain xmlns=\"http://www.postgresql.org/2009/explain\">\n  <Query>\n    <Plan>\n      \
+                 <Node-Type>Query over columns</Node-Type>\n";
+    assert!(xml.starts_with(begin) && xml.contains("\n    <Actual-Rows>0</Actual-Rows>\n"), "{xml}");
     for (options, code, says) in [
-        ("FORMAT xml", "0A000", "FORMAT XML"),
         ("FORMAT csv", "22023", "unrecognized value for EXPLAIN option \"format\": \"csv\""),
         ("NOTHING", "42601", "unrecognized EXPLAIN option \"nothing\""),
         ("ANALYZE 7", "42601", "analyze requires a Boolean value"),

@@ -107,6 +107,10 @@ impl Session {
         let mut statement = Statement::Query(query.clone());
         sql::arrays::write_out(&mut statement, &Default::default())?;
         let plan = plan::plan(&self.context(&catalog), &statement, &mut types)?;
+        if sql::with::writes(query) {
+            let told = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
+        }
         if matches!(plan, Plan::Utility(_)) {
             return Err(SqlError::unsupported("a cursor over anything but a query"));
         }

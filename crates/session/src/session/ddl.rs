@@ -377,6 +377,10 @@ pub(super) struct Planned<'a>(pub &'a Session);
 
 impl Shapes for Planned<'_> {
     fn columns(&self, query: &ast::Query) -> SqlResult<Vec<Column>> {
+        if sql::with::writes(query) {
+            let told = "views must not contain data-modifying statements in WITH";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
+        }
         let catalog = self.0.catalog();
         let statement = Statement::Query(Box::new(query.clone()));
         let plan = plan::plan(&self.0.context(&catalog), &statement, &mut ParameterTypes::default())?;

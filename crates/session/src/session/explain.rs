@@ -54,6 +54,7 @@ impl Session {
         let rows = match options.format {
             Format::Json => vec![vec![Datum::text(document.json())]],
             Format::Yaml => vec![vec![Datum::text(document.yaml())]],
+            Format::Xml => vec![vec![Datum::text(document.xml())]],
             Format::Text => document.text().into_iter().map(|line| vec![Datum::text(line)]).collect(),
         };
         let columns = Arc::new(vec![explain_column(options.format)]);

@@ -57,6 +57,10 @@ impl Session {
     /// The end of a statement that may have written what foreign keys are about: does what they say and checks those
     /// that are not deferred. `mark`: where the statement began. Errors: 23503, and those of what they change.
     pub(super) async fn keep_foreign_keys(&mut self, mark: usize) -> SqlResult<()> {
+        // They are kept once all parts of the statement have written.
+        if self.open().parts.is_some() {
+            return Ok(());
+        }
         let catalog = self.catalog();
         let is_concerned = |id| catalog.table(id).is_some_and(|table| !table.foreign.is_empty());
         let mut from = mark;

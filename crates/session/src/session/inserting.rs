@@ -43,6 +43,7 @@ impl Session {
                 sql::interrupt::aside(gateway.threads(), || plan.rows_from(&binding, given))?
             }
         };
+        self.open().show_parts();
         let mut written = Written::default();
         self.insert_rows(plan, conflict, rows, &binding, &mut written).await?;
         Ok(written)
@@ -78,7 +79,8 @@ impl Session {
                 Some((constraint, seen)) => match &plan.on_conflict {
                     OnConflict::Nothing { index } if index.is_none_or(|i| i == constraint) => {}
                     OnConflict::Update { index, set, filter } if *index == constraint => {
-                        if touched.contains(&seen.key) {
+                        if touched.contains(&seen.key) || self.open().is_changed_by_parts(table.id, &seen.key)
+                        {
                             return Err(SqlError::new(
                                 SqlState::CARDINALITY_VIOLATION,
                                 "ON CONFLICT DO UPDATE command cannot affect row a second time",

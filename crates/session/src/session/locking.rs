@@ -100,6 +100,16 @@ impl Session {
         }
     }
 
+    /// Locks rows of a query's result; whether others may have changed some since they were found.
+    pub(super) async fn lock_rows(
+        &mut self,
+        table: &Table,
+        rows: Vec<(Key, PartitionId)>,
+        contended: Contended,
+    ) -> SqlResult<bool> {
+        self.lock_all(table, rows, contended).await.map(|taken| taken.may_be_old)
+    }
+
     /// Locks rows, each found at a partition: here, or at their home where regions compete for them.
     async fn lock_all(
         &mut self,

@@ -1,12 +1,15 @@
 //! What a statement will do, decided once per catalog version.
 
 use super::computed::Computations;
+use super::locked_joins::LockedJoinPlan;
+use super::merge::MergePlan;
 use super::own_calls;
 use super::own_functions::{self, OwnFunctionsPlan};
 use super::rich::RichPlan;
 use super::sequences::{SETVAL, SetValuePlan};
 use super::set_config::{SET_CONFIG, SetConfigPlan};
 use super::waits::{WAIT_FOR, WaitForPlan};
+use super::with::WithPlan;
 use analytics::{Context, QueryPlan};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
@@ -46,6 +49,11 @@ pub enum Plan {
     Query(Arc<QueryPlan>),
     /// UPDATE and DELETE that need the analytical planner to find their rows and values.
     Rich(Box<RichPlan>),
+    Merge(Box<MergePlan>),
+    /// FOR UPDATE of joins.
+    LockedJoin(Box<LockedJoinPlan>),
+    /// Statements in one WITH that write, or lock rows.
+    With(Box<WithPlan>),
     Call(CallPlan),
     /// Statements about the session, the catalog, or other statements.
     Utility(Statement),
@@ -75,6 +83,9 @@ impl Plan {
             Plan::Call(plan) => (!plan.columns.is_empty()).then(|| plan.columns.clone()),
             Plan::Utility(statement) => super::shapes::columns(statement),
             Plan::Rich(plan) => plan.returning().map(|r| r.columns.clone()),
+            Plan::Merge(_) => None,
+            Plan::With(plan) => plan.columns.clone(),
+            Plan::LockedJoin(plan) => Some(plan.columns.clone()),
         }
     }
 }
@@ -101,10 +112,36 @@ fn plan_in_zone(
         standing: &context.standing,
     };
     check.statement(statement)?;
+    plan_permitted(context, statement, parameters)
+}
+
+/// Plans a statement whose privileges were asked for.
+pub(super) fn plan_permitted(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<Plan> {
+    if let Statement::Query(query) = statement
+        && sql::with::has_parts(query)
+    {
+        return WithPlan::new(context, query, parameters).map(|plan| Plan::With(Box::new(plan)));
+    }
+    let check = sql::privileges::Check {
+        catalog: context.catalog,
+        search_path: context.search_path,
+        database: context.database,
+        standing: &context.standing,
+    };
+    let statement = &*sql::with::unwrapped(statement);
     // What another statement is about, such as CREATE VIEW and CREATE TABLE AS, is planned when that runs.
     let is_planned = match statement {
         Statement::Query(query) => !is_select_into(query),
-        other => matches!(other, Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)),
+        other => {
+            matches!(
+                other,
+                Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_)
+            )
+        }
     };
     if is_planned
         && let Some(expanded) = sql::views::expand(&check, &context.analytics.node.generators, statement)?
@@ -128,6 +165,11 @@ fn plan_over_tables(
         database: context.database,
         parameters,
     };
+    if let Statement::Query(query) = statement
+        && let Some((Some(with), change)) = sql::with::change_of(query)
+    {
+        return plan_change(context, change, Some(with), parameters);
+    }
     match statement {
         Statement::Query(query) if is_select_into(query) => Ok(Plan::Utility(statement.clone())),
         Statement::Query(query) => plan_query(context, statement, query, parameters),
@@ -148,12 +190,28 @@ fn plan_over_tables(
                 Err(Refusal::Error(error)) => Err(error),
                 Err(Refusal::TooRich) => {
                     *parameters = declared;
-                    RichPlan::new(context, statement, parameters).map(|plan| Plan::Rich(Box::new(plan)))
+                    plan_change(context, statement, None, parameters)
                 }
             }
         }
+        Statement::Merge(_) => plan_change(context, statement, None, parameters),
         Statement::Call(function) => plan_call(context, &mut lowering, function).map(Plan::Call),
         other => Ok(Plan::Utility(other.clone())),
+    }
+}
+
+/// Plans a change whose rows a query finds.
+fn plan_change(
+    context: &Context<'_>,
+    statement: &Statement,
+    with: Option<&ast::With>,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<Plan> {
+    match statement {
+        Statement::Merge(merge) => {
+            MergePlan::new(context, merge, with, parameters).map(|plan| Plan::Merge(Box::new(plan)))
+        }
+        _ => RichPlan::new(context, statement, with, parameters).map(|plan| Plan::Rich(Box::new(plan))),
     }
 }
 
@@ -222,7 +280,9 @@ fn plan_query(
         }
         Ok(_) => {}
         Err(Refusal::TooRich) if locks => {
-            return Err(SqlError::unsupported("FOR UPDATE of anything but rows of one table"));
+            *parameters = declared;
+            return LockedJoinPlan::new(context, query, parameters)
+                .map(|plan| Plan::LockedJoin(Box::new(plan)));
         }
         Err(Refusal::TooRich) => {
             *lowering.parameters = declared.clone();

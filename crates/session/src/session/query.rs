@@ -87,6 +87,11 @@ impl Session {
     /// Rows of those of a query's tables that the open transaction has made or altered.
     async fn own_tables(&mut self, plan: &QueryPlan) -> SqlResult<BTreeMap<TableId, Vec<Arc<Vec<Datum>>>>> {
         let mut own_tables = BTreeMap::new();
+        if let Some(parts) = self.transaction.as_ref().and_then(|t| t.parts.as_ref()) {
+            let theirs =
+                plan.tables().filter_map(|table| Some((table.id, parts.rows.get(&table.id)?.clone())));
+            own_tables.extend(theirs);
+        }
         let Some(own) = self.transaction.as_ref().and_then(|t| t.catalog.clone()) else {
             return Ok(own_tables);
         };

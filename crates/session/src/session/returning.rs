@@ -49,6 +49,7 @@ pub(super) fn returning_items(
     items: &[ast::SelectItem],
     lowering: &Lowering<'_>,
     from: &[ast::TableWithJoins],
+    with: Option<&ast::With>,
     table: &Arc<Table>,
     shown: &str,
 ) -> SqlResult<Vec<ast::SelectItem>> {
@@ -71,6 +72,7 @@ pub(super) fn returning_items(
     let mut are_all_known = true;
     for factor in factors {
         match factor {
+            ast::TableFactor::Table { name, .. } if is_cte(with, name) => are_all_known = false,
             ast::TableFactor::Table { name, alias, args: None, .. } => {
                 let table = lowering.table(name)?;
                 let alias = alias.as_ref().map(|alias| names::fold(&alias.name));
@@ -97,6 +99,13 @@ pub(super) fn returning_items(
         }
     }
     Ok(made)
+}
+
+/// Whether a name is that of a common table expression.
+fn is_cte(with: Option<&ast::With>, name: &ast::ObjectName) -> bool {
+    let [part] = name.0.as_slice() else { return false };
+    let Some(name) = part.as_ident().map(names::fold) else { return false };
+    with.is_some_and(|with| with.cte_tables.iter().any(|cte| names::fold(&cte.alias.name) == name))
 }
 
 /// The row that a statement leaves, as a query over the row before sees it.

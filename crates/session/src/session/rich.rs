@@ -5,6 +5,7 @@
 //! the query computes over them alone; otherwise it finds them too. Either way the statement is a transaction,
 //! validated at its end.
 
+use super::assigned::{Assigned, assigned_row};
 use super::computed::refuse_unassignable;
 use super::read::Wanted;
 use super::returning::{Changed, Returned, projection_of, returning_items};
@@ -13,7 +14,6 @@ use super::turns::Turn;
 use super::write::Written;
 use super::zoned::plan_assigned;
 use super::{Session, write};
-use crate::locks::RowLocks;
 use crate::response::RowStream;
 use analytics::{Context, QueryPlan};
 use base::error::{SqlResult, SqlState};
@@ -22,7 +22,7 @@ use base::schema::{Identity, Index, Table};
 use base::{Datum, SqlError};
 use sql::lower::bind::{self, Binding};
 use sql::lower::generated::Generated;
-use sql::lower::insert::{assign, check_row, is_default};
+use sql::lower::insert::is_default;
 use sql::lower::keys::{self, KeyPath};
 use sql::lower::modify::{assigned_column, better_index, refuse_generated};
 use sql::lower::scope::{ParameterTypes, Scope};
@@ -46,13 +46,6 @@ pub struct RichPlan {
     generated: Generated,
     /// UPDATE or DELETE.
     pub word: &'static str,
-}
-
-/// Where the value of an assignment comes from.
-enum Assigned {
-    Lowered(Expr),
-    /// The n-th value that the query computes.
-    Computed(usize),
 }
 
 struct Found {
@@ -124,6 +117,7 @@ impl RichPlan {
     pub fn new(
         context: &Context<'_>,
         statement: &Statement,
+        with: Option<&ast::With>,
         parameters: &mut ParameterTypes,
     ) -> SqlResult<RichPlan> {
         let parts = Parts::of(statement)?;
@@ -194,7 +188,7 @@ impl RichPlan {
         let mut returning = Vec::new();
         if let Some(shown_items) = parts.returning {
             let changed = Changed::new(&table, &shown, changed, &generated)?;
-            for item in returning_items(shown_items, &lowering, &parts.from, &table, &shown)? {
+            for item in returning_items(shown_items, &lowering, &parts.from, with, &table, &shown)? {
                 let declared = lowering.parameters.clone();
                 returning.push(match lowering.projection(std::slice::from_ref(&item), &table, &scope) {
                     Ok(projection) => Returned::Lowered(projection),
@@ -221,7 +215,7 @@ impl RichPlan {
             Assigned::Lowered(_) => None,
         };
         let targets: Vec<_> = set.iter().flatten().filter_map(target).collect();
-        let query_of = |items| query_of(items, parts.from.clone(), parts.selection.cloned());
+        let query_of = |items| query_of(items, with, parts.from.clone(), parts.selection.cloned());
         let query = plan_assigned(context, items, &targets, query_of, parameters, true)?;
         let columns = query.columns.clone();
         for (number, value) in set.iter().flatten() {
@@ -260,7 +254,7 @@ impl RichPlan {
 }
 
 /// What `lower` makes, if nodes know it; types of parameters stay as they were otherwise.
-fn lowered<T>(
+pub(super) fn lowered<T>(
     lowering: &mut Lowering<'_>,
     lower: impl FnOnce(&mut Lowering<'_>) -> Result<T, Refusal>,
 ) -> Option<T> {
@@ -303,7 +297,9 @@ fn found(
 }
 
 /// `a = 1`, `(a, b) = (1, 2)` and `(a, b) = (SELECT …)` as pairs.
-fn single_assignments(assignments: &[ast::Assignment]) -> SqlResult<Vec<(&ast::ObjectName, ast::Expr)>> {
+pub(super) fn single_assignments(
+    assignments: &[ast::Assignment],
+) -> SqlResult<Vec<(&ast::ObjectName, ast::Expr)>> {
     let mut pairs = Vec::with_capacity(assignments.len());
     for assignment in assignments {
         match (&assignment.target, &assignment.value) {
@@ -340,9 +336,10 @@ fn refuse_count(columns: usize, values: usize) -> SqlResult<()> {
     Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
 }
 
-/// `SELECT items FROM from WHERE selection`.
-fn query_of(
+/// `WITH with SELECT items FROM from WHERE selection`.
+pub(super) fn query_of(
     items: Vec<ast::Expr>,
+    with: Option<&ast::With>,
     from: Vec<ast::TableWithJoins>,
     selection: Option<ast::Expr>,
 ) -> SqlResult<Statement> {
@@ -352,6 +349,7 @@ fn query_of(
     {
         select.from = from;
         select.selection = selection;
+        query.with = with.cloned();
     }
     Ok(statement)
 }
@@ -381,11 +379,8 @@ impl Session {
         parameters: &[Datum],
         attempts: usize,
     ) -> SqlResult<Written> {
-        // What reads a whole table meets whoever writes it: after the first time these wait.
         if attempts > 0 && plan.found.is_none() {
-            let locks = self.gateway.locks.clone();
-            let locks = self.open().locks.get_or_insert_with(|| RowLocks::new(locks));
-            locks.lock_whole(plan.table.id).await?;
+            self.lock_whole(plan.table.id).await?;
         }
         self.pinned().await?;
         let mark = self.open().mark();
@@ -414,6 +409,7 @@ impl Session {
                 self.collected(&mut RowStream::Batches(answer.stream)).await?
             }
         };
+        self.open().show_parts();
         let mut written = Written::default();
         let mut done = BTreeSet::new();
         let mut turn = Turn::begin();
@@ -422,7 +418,7 @@ impl Session {
             let computed = row.split_off(table.columns.len());
             let key = table.key_of(&row);
             // Joined more than once, a row changes once.
-            if !done.insert(key.clone()) {
+            if !done.insert(key.clone()) || self.open().is_changed_by_parts(table.id, &key) {
                 continue;
             }
             let seen = seen.remove(&key).unwrap_or_else(|| SeenRow::new(key, Arc::new(row)));
@@ -467,19 +463,7 @@ impl Session {
         let table = &plan.table;
         let new = match &plan.set {
             None => None,
-            Some(set) => {
-                let mut new = seen.values.as_ref().clone();
-                for (column, value) in set {
-                    let value = match value {
-                        Assigned::Lowered(expr) => binding.eval(expr, &seen.values)?,
-                        Assigned::Computed(n) => computed[*n].clone(),
-                    };
-                    new[*column] = assign(value, &table.columns[*column])?;
-                }
-                plan.generated.fill(table, &mut new)?;
-                check_row(table, &new)?;
-                Some(new)
-            }
+            Some(set) => Some(assigned_row(table, (set, &plan.generated), binding, &seen.values, computed)?),
         };
         written.affected += 1;
         if let Some(returning) = &plan.returning {

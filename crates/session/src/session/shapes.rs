@@ -69,11 +69,16 @@ pub(super) fn latency_columns() -> Vec<Column> {
 
 /// Object id of type json.
 const JSON_OID: u32 = 114;
+const XML_OID: u32 = 142;
 
 /// The one column of its answer.
 pub(super) fn explain_column(format: Format) -> Column {
     let text = Column::new("QUERY PLAN", DataType::Text);
-    if format == Format::Json { Column { type_oid: JSON_OID, ..text } } else { text }
+    match format {
+        Format::Json => Column { type_oid: JSON_OID, ..text },
+        Format::Xml => Column { type_oid: XML_OID, ..text },
+        Format::Text | Format::Yaml => text,
+    }
 }
 
 /// Columns of its answer, as its options ask for; a wrong option is told when it runs.

@@ -7,6 +7,7 @@
 mod changes;
 mod content;
 mod entries;
+mod parts;
 mod reads;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,8 @@ pub(super) use content::SeenRow;
 use content::{Buffered, Content};
 use entries::Entries;
 use node::request::PinId;
+pub use parts::PartRows;
+use parts::Parts;
 pub use reads::Reading;
 use reads::{ReadKey, WasRead};
 use sql::lower::access;
@@ -88,6 +91,8 @@ pub struct Transaction {
     pub schema: Vec<SchemaAction>,
     /// The catalog with them, and the one it began with.
     pub catalog: Option<OwnCatalog>,
+    /// A statement of several parts is running.
+    pub parts: Option<Box<Parts>>,
 }
 
 /// What an entry of the buffer takes besides its values.
@@ -121,6 +126,7 @@ impl Transaction {
             wrote_afar: BTreeSet::new(),
             schema: Vec::new(),
             catalog: None,
+            parts: None,
         }
     }
 
@@ -128,6 +134,7 @@ impl Transaction {
     /// back to.
     pub fn fail(&mut self) {
         self.has_failed = true;
+        self.end_parts();
         if self.savepoints.is_empty() {
             self.locks = None;
             self.remote_locks = None;

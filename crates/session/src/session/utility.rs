@@ -29,6 +29,7 @@ pub(super) fn joins_block(statement: &Statement) -> bool {
             | Statement::Insert(_)
             | Statement::Update(_)
             | Statement::Delete(_)
+            | Statement::Merge(_)
             | Statement::Copy { .. }
             | Statement::Declare { .. }
             | Statement::Execute { .. }
@@ -43,6 +44,7 @@ pub(super) fn only_reads(statement: &Statement) -> bool {
     match statement {
         Statement::Query(query) => {
             query.locks.is_empty()
+                && !sql::with::has_parts(query)
                 && !super::plan::is_select_into(query)
                 && matches!(
                     query.body.as_ref(),
@@ -113,7 +115,7 @@ impl Session {
                 self.run_copy(source, *to, target, options, legacy_options).await
             }
             Statement::Truncate(truncate) => self.run_truncate(truncate).await,
-            Statement::Lock(lock) => self.run_lock(lock),
+            Statement::Lock(lock) => self.run_lock(lock).await,
             // Nothing waits to be vacuumed or analyzed: versions and statistics are kept up by themselves.
             Statement::Vacuum(vacuum) => {
                 vacuum.table_name.iter().try_for_each(|name| self.has_relation(name))?;

@@ -7,7 +7,6 @@
 use super::computed::Computations;
 use super::inserting::duplicate;
 use super::read::Wanted;
-use super::rich::RichPlan;
 use super::timeouts::for_lock;
 use super::transaction::SeenRow;
 use super::turns::Turn;
@@ -25,6 +24,7 @@ use sql::lower::bind::{self, Binding};
 use sql::lower::insert::InsertPlan;
 use sql::lower::modify::ModifyPlan;
 use sql::lower::select::Contended;
+use sql::types::Column;
 use std::sync::Arc;
 
 /// Executions of a statement that has to read before it writes. A conflict with another transaction is never
@@ -98,7 +98,7 @@ impl Session {
                 }
             }
         };
-        Ok(respond("INSERT 0", plan.returning.as_ref(), written))
+        Ok(respond("INSERT 0", plan.returning.as_ref().map(|r| &r.columns), written))
     }
 
     pub(super) async fn run_modify(
@@ -150,7 +150,7 @@ impl Session {
                 }
             }
         };
-        Ok(respond(word, plan.returning.as_ref(), written))
+        Ok(respond(word, plan.returning.as_ref().map(|r| &r.columns), written))
     }
 
     /// Whether a change looks at so many rows for some of them that it had better find those before it is ordered: a
@@ -192,7 +192,7 @@ impl Session {
     }
 
     /// Has writers at the homes of a table wait for a statement that reads all of it.
-    async fn lock_whole_afar(&self, table: &Table) -> SqlResult<Option<RemoteLocks>> {
+    pub(super) async fn lock_whole_afar(&self, table: &Table) -> SqlResult<Option<RemoteLocks>> {
         let partitions = table.partitions(self.cluster().topology());
         let waiting = self.lock_afar(table, partitions.into_iter().map(|at| (Key::new(), at)));
         for_lock(self.settings.timeouts.lock_ms, waiting).await
@@ -210,29 +210,6 @@ impl Session {
             _ => None,
         });
         self.gateway.locks.pass(rows).await
-    }
-
-    /// UPDATE … FROM, DELETE … USING and the like.
-    pub(super) async fn run_rich(&mut self, plan: &RichPlan, parameters: &[Datum]) -> SqlResult<Response> {
-        self.refuse_if_read_only(plan.word)?;
-        let written = if self.transaction.is_some() {
-            self.rich_buffered(plan, parameters, 0).await?
-        } else {
-            let mut attempts = 0;
-            loop {
-                // Writers at the table's home are nearer to it, and would get in the way each time.
-                let _waiting = match attempts > 1 && plan.reads_all() {
-                    true => self.lock_whole_afar(plan.table()).await?,
-                    false => None,
-                };
-                self.begin(false, true);
-                let result = self.rich_buffered(plan, parameters, attempts).await;
-                if let Some(done) = self.settle(result, &mut attempts).await? {
-                    break done;
-                }
-            }
-        };
-        Ok(respond(plan.word, plan.returning(), written))
     }
 
     /// Ends a statement's own transaction: commits, or says that it is to be executed again (`None`).
@@ -339,10 +316,14 @@ impl Session {
             is_rewritten: true,
         };
         let rows = self.read_locked(&wanted, Contended::Wait).await?;
+        self.open().show_parts();
         let mut written = Written::default();
         let mut turn = Turn::begin();
         for mut seen in rows {
             turn.give_way().await;
+            if self.open().is_changed_by_parts(plan.table.id, &seen.key) {
+                continue;
+            }
             if let Some(stored) = seen.packed.as_ref().filter(|_| plan.columns.is_some()) {
                 if let Some((new, row)) = plan.apply_packed(&binding, &seen.values, stored)? {
                     if let Some(returning) = &plan.returning {
@@ -488,11 +469,11 @@ fn collect(results: Vec<StatementResult>) -> Written {
     written
 }
 
-fn respond(tag: &'static str, returning: Option<&Projection>, written: Written) -> Response {
-    match returning {
+pub(super) fn respond(tag: &'static str, columns: Option<&Arc<Vec<Column>>>, written: Written) -> Response {
+    match columns {
         None => Response::Command(format!("{tag} {}", written.affected)),
-        Some(returning) => Response::Rows(Rows {
-            columns: returning.columns.clone(),
+        Some(columns) => Response::Rows(Rows {
+            columns: columns.clone(),
             stream: RowStream::values(written.returned),
             tag,
         }),

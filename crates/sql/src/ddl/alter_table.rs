@@ -105,7 +105,7 @@ impl DdlContext<'_> {
                 }
                 create_table::add_column(self, next, column_def, next_id, extras)?;
                 if next.columns.last().is_some_and(|column| column.identity == Identity::Generated) {
-                    create_table::check_generated(self, next)?;
+                    super::generated::check_generated(self, next)?;
                     // Rows are written anew, with the column's values.
                     altering.rewritten.get_or_insert_default();
                 }

@@ -1,15 +1,14 @@
 //! CREATE TABLE, and the columns and constraints that ALTER TABLE adds.
 
+use super::generated::{ELSEWHERE, check_generated};
 use super::placement::StorageOptions;
 use super::sequences::sequence_options;
-use super::{Ddl, DdlContext, Extras, index_columns, refuse_unordered};
-use crate::lower::bind;
+use super::{Ddl, DdlContext, Extras, index_columns, like, refuse_unordered};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::schema::{Check, Column, Identity, Index, Origin, Placement, SchemaAction, Sequence, Table};
-use base::zone::Zone;
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 use std::collections::BTreeSet;
@@ -60,15 +59,17 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
     };
     next_id += 1;
     let mut extras = Extras::default();
-    for column in &create.columns {
-        add_column(context, &mut table, column, &mut next_id, &mut extras)?;
-    }
+    let copied = add_columns(context, &mut table, &create.columns, &mut next_id, &mut extras)?;
     if table.columns.is_empty() {
         return Err(SqlError::unsupported("a table without columns"));
     }
     check_generated(context, &table)?;
     for constraint in &create.constraints {
         add_constraint(context, &mut table, constraint, &mut next_id, &mut extras.foreign)?;
+    }
+    let mut behind = Ddl::default();
+    for other in &copied {
+        like::add_rest(context, &mut table, other, &mut next_id, &mut behind)?;
     }
     if table.primary_key.is_empty() {
         hidden_key(&mut table, options.home_by())?;
@@ -82,7 +83,26 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
     }
     ddl.actions.push(SchemaAction::CreateTable(table));
     ddl.actions.extend(extras.sequences.into_iter().map(SchemaAction::CreateSequence));
+    ddl.actions.extend(behind.actions);
     Ok(ddl)
+}
+
+/// Adds columns, and those of tables that the new one is like.
+fn add_columns(
+    context: &DdlContext<'_>,
+    table: &mut Table,
+    columns: &[ast::ColumnDef],
+    next_id: &mut u32,
+    extras: &mut Extras,
+) -> SqlResult<Vec<like::Copied>> {
+    let mut copied = Vec::new();
+    for column in columns {
+        match crate::parse::like_of(column) {
+            Some(other) => copied.push(like::add_columns(context, table, &other, next_id, extras)?),
+            None => add_column(context, table, column, next_id, extras)?,
+        }
+    }
+    Ok(copied)
 }
 
 /// A key for a table without one: the column that decides the region (if any), then a row id.
@@ -116,21 +136,8 @@ pub(super) fn add_column(
     extras: &mut Extras,
 ) -> SqlResult<()> {
     let name = names::fold(&definition.name);
-    if table.column_named(&name).is_some() {
-        return Err(SqlError::new(
-            SqlState::DUPLICATE_COLUMN,
-            format!("column \"{name}\" specified more than once"),
-        ));
-    }
-    if table.columns.len() >= COLUMNS_MAX {
-        return Err(SqlError::new(
-            SqlState::TOO_MANY_COLUMNS,
-            format!("tables can have at most {COLUMNS_MAX} columns"),
-        ));
-    }
-    let number = table.columns.len();
     let is_new_table = table.version == 0;
-    table.columns.push(Column {
+    let column = Column {
         name: name.clone(),
         data_type: names::data_type(&definition.data_type)?,
         not_null: false,
@@ -138,7 +145,8 @@ pub(super) fn add_column(
         missing: Datum::Null,
         identity: Identity::No,
         hidden: false,
-    });
+    };
+    let number = put_column(table, column)?;
     let (mut owns_sequence, mut generation) = (None, None);
     if names::is_serial(&definition.data_type) {
         owns_sequence = Some((1, 1));
@@ -223,6 +231,24 @@ pub(super) fn add_column(
     Ok(())
 }
 
+/// Adds a column; answers its number. Errors: 42701, 54011.
+pub(super) fn put_column(table: &mut Table, column: Column) -> SqlResult<usize> {
+    if table.column_named(&column.name).is_some() {
+        return Err(SqlError::new(
+            SqlState::DUPLICATE_COLUMN,
+            format!("column \"{}\" specified more than once", column.name),
+        ));
+    }
+    if table.columns.len() >= COLUMNS_MAX {
+        return Err(SqlError::new(
+            SqlState::TOO_MANY_COLUMNS,
+            format!("tables can have at most {COLUMNS_MAX} columns"),
+        ));
+    }
+    table.columns.push(column);
+    Ok(table.columns.len() - 1)
+}
+
 /// A column becomes a generated one. Errors: 42601 if it has a value of its own.
 fn set_generation(table: &mut Table, number: usize, generation: String) -> SqlResult<()> {
     let column = &mut table.columns[number];
@@ -242,36 +268,6 @@ fn set_generation(table: &mut Table, number: usize, generation: String) -> SqlRe
 
 fn owns_sequence_of(column: &Column) -> bool {
     matches!(column.identity, Identity::Always | Identity::ByDefault)
-}
-
-/// Whether what computes the generated columns of a table can. Errors: 42P17 for what is not immutable and for generated
-/// columns over others, and those of the expressions.
-pub(super) fn check_generated(context: &DdlContext<'_>, table: &Table) -> SqlResult<()> {
-    let mut parameters = ParameterTypes::default();
-    let mut lowering = context.lowering(&mut parameters);
-    let wrong = |told: String| SqlError::new(SqlState(*b"42P17"), told);
-    for (number, column) in table.columns.iter().enumerate() {
-        let (Identity::Generated, Some(sql)) = (column.identity, &column.default) else { continue };
-        let expr = lowering.generation(table, column, sql, Zone::Utc)?;
-        if bind::has_holes(&expr) || lowering.generation(table, column, sql, ELSEWHERE)? != expr {
-            return Err(wrong("generation expression is not immutable".into()));
-        }
-        let mut reads = BTreeSet::new();
-        bind::columns_of(&expr, &mut reads);
-        let of_generated = reads.iter().find(|c| table.columns[**c].identity == Identity::Generated);
-        if let Some(other) = of_generated {
-            let told = format!(
-                "cannot use generated column \"{}\" in column generation expression",
-                table.columns[*other].name
-            );
-            let detail = match *other == number {
-                true => "This would cause the generated column to depend on its own value.",
-                false => "A generated column cannot reference another generated column.",
-            };
-            return Err(wrong(told).detail(detail));
-        }
-    }
-    Ok(())
 }
 
 /// A sequence for a column's values, which goes with the column.
@@ -352,15 +348,7 @@ pub(super) fn add_constraint(
                 Some(name) => names::fold(name),
                 None => free_check_name(table, format!("{}_check", table.name)),
             };
-            if table.checks.iter().any(|c| c.name == name) {
-                return Err(SqlError::new(
-                    SqlState::DUPLICATE_OBJECT,
-                    format!("constraint \"{name}\" for relation \"{}\" already exists", table.name),
-                ));
-            }
-            let check = context.check(table, name, &check.expr)?;
-            table.checks.push(check);
-            Ok(())
+            put_check(context, table, name, &check.expr)
         }
         TableConstraint::ForeignKey(key) => {
             foreign.push(key.clone());
@@ -368,6 +356,24 @@ pub(super) fn add_constraint(
         }
         other => Err(SqlError::unsupported(format!("the constraint {other}"))),
     }
+}
+
+/// Adds a CHECK. Errors: 42710 if there is one of its name, and those of its expression.
+pub(super) fn put_check(
+    context: &DdlContext<'_>,
+    table: &mut Table,
+    name: String,
+    e: &ast::Expr,
+) -> SqlResult<()> {
+    if table.checks.iter().any(|c| c.name == name) {
+        return Err(SqlError::new(
+            SqlState::DUPLICATE_OBJECT,
+            format!("constraint \"{name}\" for relation \"{}\" already exists", table.name),
+        ));
+    }
+    let check = context.check(table, name, e)?;
+    table.checks.push(check);
+    Ok(())
 }
 
 /// Columns of a unique constraint, with PostgreSQL's words for one that is not there.
@@ -380,7 +386,7 @@ pub(super) fn key_columns(table: &Table, columns: &[ast::IndexColumn]) -> SqlRes
     })
 }
 
-fn set_primary_key(table: &mut Table, name: Option<String>, columns: Vec<usize>) -> SqlResult<()> {
+pub(super) fn set_primary_key(table: &mut Table, name: Option<String>, columns: Vec<usize>) -> SqlResult<()> {
     if !table.primary_key.is_empty() {
         return Err(SqlError::new(
             SqlState::INVALID_TABLE_DEFINITION,
@@ -394,7 +400,7 @@ fn set_primary_key(table: &mut Table, name: Option<String>, columns: Vec<usize>)
     Ok(())
 }
 
-fn add_unique(
+pub(super) fn add_unique(
     context: &DdlContext<'_>,
     table: &mut Table,
     name: Option<String>,
@@ -413,6 +419,21 @@ fn add_unique(
         context.free_name(&table.schema, format!("{}_{}_key", table.name, words.join("_")), &taken)
     });
     table.indexes.push(Index { id: TableId(*next_id), name, columns, unique: true, constraint: true });
+    *next_id += 1;
+}
+
+/// Adds an index that is no constraint, named as if no name had been given.
+pub(super) fn put_index(
+    context: &DdlContext<'_>,
+    table: &mut Table,
+    (columns, unique): (Vec<usize>, bool),
+    next_id: &mut u32,
+) {
+    let words: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+    let taken: Vec<String> = table.indexes.iter().map(|i| i.name.clone()).collect();
+    let base = format!("{}_{}_idx", table.name, words.join("_"));
+    let name = context.free_name(&table.schema, base, &taken);
+    table.indexes.push(Index { id: TableId(*next_id), name, columns, unique, constraint: false });
     *next_id += 1;
 }
 
@@ -440,9 +461,6 @@ pub(super) fn kept_default(context: &DdlContext<'_>, column: &Column, e: &ast::E
         _ => e.to_string(),
     })
 }
-
-/// A time zone that no session is in.
-const ELSEWHERE: Zone = Zone::Fixed(1);
 
 fn lowered_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<Expr> {
     let mut parameters = ParameterTypes::default();

@@ -392,8 +392,8 @@ impl DdlContext<'_> {
                         self.check_owner(&Object::Relation(*id))?;
                     }
                 }
-                // What is said of a table made anew was said of the old one.
-                SchemaAction::Comment(..) if replaces.is_some() => {}
+                // What is said of a table made anew was said of the old one, of a new one LIKE another of that.
+                SchemaAction::Comment(..) if !made.is_empty() => {}
                 SchemaAction::Comment(what, _) => self.check_commented(what)?,
                 // They were held against it when they were planned.
                 SchemaAction::Roles(_) => {}

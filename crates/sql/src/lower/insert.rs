@@ -262,12 +262,13 @@ impl Lowering<'_> {
     }
 }
 
-fn no_value_for(column: &base::schema::Column) -> SqlError {
+/// 428C9: a value for a column that makes its own.
+pub fn no_value_for(column: &base::schema::Column) -> SqlError {
     refuse_value(column, format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name))
 }
 
 /// 428C9: a value for an identity column that makes its own.
-fn generated_always(column: &base::schema::Column) -> SqlError {
+pub fn generated_always(column: &base::schema::Column) -> SqlError {
     no_value_for(column)
         .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name))
         .hint("Use OVERRIDING SYSTEM VALUE to override.")

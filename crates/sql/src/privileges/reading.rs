@@ -5,6 +5,7 @@
 
 use super::{Check, Columns, denied, kind};
 use crate::names;
+use crate::parse::{DEFAULT_VALUES, NOTHING};
 use base::error::{SqlError, SqlResult};
 use base::roles::{Object, Privileges};
 use base::schema::Table;
@@ -20,8 +21,8 @@ struct Scope<'a> {
     names: Vec<(Option<String>, String)>,
     /// `*`, of everything or of one relation.
     wildcards: Vec<Option<String>>,
-    /// Rows are locked for a write.
-    locks: bool,
+    /// Relations whose rows are locked for a write; `None`: all.
+    locks: Vec<Option<String>>,
     /// Common table expressions, of which the first `visible` can be named where the visitor is.
     ctes: Vec<(String, *const Query)>,
     visible: usize,
@@ -94,7 +95,7 @@ impl<'a> Reading<'a> {
                 let columns = if whole { Columns::All } else { Columns::Some(columns) };
                 self.check.check_columns(read.table, &columns, Privileges::SELECT)?;
             }
-            if scope.locks {
+            if scope.locks.iter().any(|of| of.as_ref().is_none_or(|of| *of == read.alias)) {
                 self.check.check_columns(read.table, &Columns::Some(Vec::new()), Privileges::UPDATE)?;
             }
         }
@@ -205,12 +206,48 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    fn merge(&mut self, merge: &ast::Merge) -> SqlResult<()> {
+        let TableFactor::Table { name, alias, .. } = &merge.table else { return Ok(()) };
+        let Some(table) = self.target(name, alias.as_ref().map(|alias| &alias.name))? else { return Ok(()) };
+        for clause in &merge.clauses {
+            match &clause.action {
+                ast::MergeAction::Insert(insert) if names_marker(insert.columns.iter(), NOTHING) => {}
+                ast::MergeAction::Insert(insert) => {
+                    let columns = match names_marker(insert.columns.iter(), DEFAULT_VALUES) {
+                        true => Columns::Some(Vec::new()),
+                        false => {
+                            let listed = insert.columns.iter().filter_map(|name| name.0.last()?.as_ident());
+                            self.check.listed(table, listed)
+                        }
+                    };
+                    self.check.check_columns(table, &columns, Privileges::INSERT)?;
+                }
+                ast::MergeAction::Update(update) => {
+                    let names = update.assignments.iter().filter_map(|a| match &a.target {
+                        ast::AssignmentTarget::ColumnName(name) => Some(name),
+                        ast::AssignmentTarget::Tuple(_) => None,
+                    });
+                    if !names_marker(names, NOTHING) {
+                        self.check_assigned(table, &update.assignments)?;
+                    }
+                }
+                ast::MergeAction::Delete { .. } => {
+                    if !self.check.may(&Object::Relation(table.id), Privileges::DELETE) {
+                        return Err(denied(kind(table), &table.name));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn begin(&mut self, statement: &Statement) -> SqlResult<()> {
         self.scopes.push(Scope::default());
         match statement {
             Statement::Insert(insert) => self.insert(insert),
             Statement::Update(update) => self.update(update),
             Statement::Delete(delete) => self.delete(delete),
+            Statement::Merge(merge) => self.merge(merge),
             Statement::Truncate(truncate) => {
                 for target in &truncate.table_names {
                     if let Some(table) = self.check.table(&target.name)?
@@ -288,6 +325,13 @@ impl<'a> Reading<'a> {
     }
 }
 
+/// Whether names are the one that stands for an action which the parser does not know.
+fn names_marker<'n>(names: impl IntoIterator<Item = &'n ObjectName>, marker: &str) -> bool {
+    let is_marker =
+        |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).is_some_and(|i| i.value == marker);
+    names.into_iter().any(is_marker)
+}
+
 /// A column by its name. Planners fold letters beyond ASCII in more than one way, so their case does not count.
 fn column_called(table: &Table, name: &str) -> Option<usize> {
     let same = |column: &base::schema::Column| !name.is_ascii() && column.name.to_lowercase() == *name;
@@ -340,7 +384,10 @@ impl Visitor for Reading<'_> {
         {
             scope.visible = if scope.is_recursive { scope.ctes.len() } else { at };
         }
-        let mut scope = Scope { locks: !query.locks.is_empty(), ..Scope::default() };
+        let locked = |clause: &ast::LockClause| {
+            clause.of.as_ref().and_then(|of| names::parts(of).ok()).and_then(|mut parts| parts.pop())
+        };
+        let mut scope = Scope { locks: query.locks.iter().map(locked).collect(), ..Scope::default() };
         if let Some(with) = &query.with {
             let cte = |cte: &ast::Cte| (names::fold(&cte.alias.name), std::ptr::from_ref(cte.query.as_ref()));
             scope.ctes = with.cte_tables.iter().map(cte).collect();

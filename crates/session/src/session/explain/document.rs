@@ -1,4 +1,4 @@
-//! What EXPLAIN has to say, as lines of text, or as JSON or YAML in PostgreSQL's outer shape.
+//! What EXPLAIN has to say, as lines of text, or as JSON, YAML or XML in PostgreSQL's outer shape.
 //!
 //! KEEPS: all forms are made from the same facts, so neither says more than the other.
 
@@ -55,6 +55,55 @@ impl Json {
     }
 }
 
+impl Json {
+    /// Lines of the value as an XML element.
+    fn xml(&self, name: &str, indent: &str, lines: &mut Vec<String>) {
+        let tag = xml_name(name);
+        let inner = format!("{indent}  ");
+        match self {
+            Json::List(_) | Json::Fields(_) => {
+                lines.push(format!("{indent}<{tag}>"));
+                match self {
+                    Json::List(all) => {
+                        let item = if name == "Plans" { "Plan" } else { "Item" };
+                        all.iter().for_each(|one| one.xml(item, &inner, lines));
+                    }
+                    Json::Fields(fields) => {
+                        fields.iter().for_each(|(name, value)| value.xml(name, &inner, lines));
+                    }
+                    _ => {}
+                }
+                lines.push(format!("{indent}</{tag}>"));
+            }
+            Json::Text(text) => lines.push(format!("{indent}<{tag}>{}</{tag}>", escaped(text))),
+            Json::Whole(number) => lines.push(format!("{indent}<{tag}>{number}</{tag}>")),
+            Json::Number(number) => lines.push(format!("{indent}<{tag}>{number}</{tag}>")),
+        }
+    }
+}
+
+/// A name as that of an element: what cannot stand in one becomes a dash.
+fn xml_name(name: &str) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '.' { c } else { '-' };
+    name.chars().map(kept).collect()
+}
+
+/// A text as XML has it. Control characters that it cannot have are left out.
+fn escaped(text: &str) -> String {
+    let mut made = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => made.push_str("&amp;"),
+            '<' => made.push_str("&lt;"),
+            '>' => made.push_str("&gt;"),
+            '\r' => made.push_str("&#x0d;"),
+            c if c.is_control() && c != '\n' && c != '\t' => {}
+            c => made.push(c),
+        }
+    }
+    made
+}
+
 impl From<&str> for Json {
     fn from(text: &str) -> Json {
         Json::Text(text.into())
@@ -107,6 +156,9 @@ impl Document {
     pub fn titled(title: impl Into<String>) -> Document {
         Document { title: title.into(), ..Document::default() }
     }
+    pub fn title(&self) -> &str {
+        &self.title
+    }
     pub fn plan(&mut self, line: String, name: &'static str, value: impl Into<Json>) {
         self.plan.push(Fact { lines: vec![line], name, value: value.into() });
     }
@@ -140,6 +192,14 @@ impl Document {
     pub fn yaml(self) -> String {
         let mut lines = Vec::new();
         Json::List(vec![self.whole()]).yaml("", &mut lines);
+        lines.join("\n")
+    }
+
+    /// The same as XML, in PostgreSQL's namespace.
+    pub fn xml(self) -> String {
+        let mut lines = vec!["<explain xmlns=\"http://www.postgresql.org/2009/explain\">".to_string()];
+        self.whole().xml("Query", "  ", &mut lines);
+        lines.push("</explain>".into());
         lines.join("\n")
     }
 
@@ -185,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_say_the_same_and_operators_nest() {
+    fn all_forms_say_the_same_and_operators_nest() {
         let document = || {
             let mut document = Document::titled("Query over columns");
             document.plan("WAN round trips: 0.5".into(), "WAN Round Trips", Json::Number(0.5));
@@ -210,5 +270,16 @@ mod tests {
         let whole = document().yaml();
         assert!(whole.starts_with(yaml), "{whole}");
         assert!(whole.ends_with("\n  Actual Rows: 3"), "{whole}");
+        let xml = "<explain xmlns=\"http://www.postgresql.org/2009/explain\">\n  <Query>\n    <Plan>\n      \
+                   <Node-Type>Query over columns</Node-Type>\n      <WAN-Round-Trips>0.5</WAN-Round-Trips>\n      \
+                   <Plans>\n        <Plan>\n          <Node-Type>Join</Node-Type>\n          \
+                   <Details>on=[(a, b)]</Details>\n";
+        let whole = document().xml();
+        assert!(whole.starts_with(xml), "{whole}");
+        let end = "    </Plan>\n    <Actual-Rows>3</Actual-Rows>\n  </Query>\n</explain>";
+        assert!(whole.ends_with(end), "{whole}");
+        let mut lines = Vec::new();
+        Json::texts(["a < b & c"]).xml("Some Lines", "", &mut lines);
+        assert_eq!(lines, ["<Some-Lines>", "  <Item>a &lt; b &amp; c</Item>", "</Some-Lines>"]);
     }
 }

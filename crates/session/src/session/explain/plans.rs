@@ -4,8 +4,9 @@ use super::claims::{Claim, Reading, Touched};
 use super::document::{Document, Json};
 use crate::session::Session;
 use crate::session::foreign_keys::concern_insert;
+use crate::session::locked_joins::LockedJoinPlan;
 use crate::session::plan::{CallPlan, Plan};
-use crate::session::rich::RichPlan;
+use crate::session::with::WithPlan;
 use crate::session::write::way;
 use analytics::QueryPlan;
 use base::error::SqlResult;
@@ -59,7 +60,12 @@ impl Session {
             Plan::Modify(plan) => self.describe_modify(plan, &values),
             Plan::Insert(plan, _) => self.describe_insert(plan, &values),
             Plan::Query(plan) => self.describe_query(plan, &values),
-            Plan::Rich(plan) => self.describe_rich(plan),
+            Plan::Rich(plan) => {
+                self.describe_whole(plan.explained(), plan.table(), Some(plan.changed().as_deref()))
+            }
+            Plan::Merge(plan) => self.describe_whole(plan.explained(), plan.table(), None),
+            Plan::LockedJoin(plan) => self.describe_locked_join(plan),
+            Plan::With(plan) => self.describe_with(plan, parameters, types),
             Plan::Call(plan) => self.describe_call(plan, &values),
             Plan::Utility(statement) => {
                 Ok((Document::titled(sql::ddl::first_words(statement)), Claim::default()))
@@ -222,9 +228,9 @@ impl Session {
         Ok((document, claim))
     }
 
-    fn describe_rich(&self, plan: &RichPlan) -> Described {
-        let mut document = Document::titled(plan.explained());
-        let table = plan.table();
+    /// `changed`: columns that change (`None` of it deletes), where one such list says what foreign keys ask.
+    fn describe_whole(&self, title: String, table: &Table, changed: Option<Option<&[usize]>>) -> Described {
+        let mut document = Document::titled(title);
         self.describe_home(&[table], &mut document);
         let touched = self.all_of(table);
         let order = self.claim_of_order(self.homes(table.id, &touched[&table.id]));
@@ -232,8 +238,40 @@ impl Session {
         let claim = self.claim_of_columns(self.reading_to_write(), &touched).then(order);
         self.describe_places(&touched, &claim, &mut document);
         self.describe_claim(&claim, true, &mut document);
-        let changed = plan.changed();
-        self.describe_foreign_keys(table, changed.as_deref(), false, &mut document);
+        if let Some(changed) = changed {
+            self.describe_foreign_keys(table, changed, false, &mut document);
+        }
+        Ok((document, claim))
+    }
+
+    fn describe_locked_join(&self, plan: &LockedJoinPlan) -> Described {
+        let tables: Vec<&Table> = plan.tables().collect();
+        let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        let title = format!("Rows of {} locked, as a query over columns finds them", names.join(", "));
+        let mut document = Document::titled(title);
+        self.describe_home(&tables, &mut document);
+        let touched: Touched = tables.iter().flat_map(|table| self.all_of(table)).collect();
+        // The query may read other tables as well.
+        let claim = self.claim_of_columns(self.reading_to_write(), &touched);
+        self.describe_places(&touched, &claim, &mut document);
+        self.describe_claim(&claim, false, &mut document);
+        Ok((document, claim))
+    }
+
+    /// The parts that write, one a line.
+    fn describe_with(&self, plan: &WithPlan, parameters: &[Datum], types: &ParameterTypes) -> Described {
+        let mut document = Document::titled("WITH in one transaction, validated at commit");
+        let (mut lines, mut claim) = (Vec::new(), Claim::default());
+        for part in plan.plans() {
+            if matches!(part, Plan::Insert(..) | Plan::Modify(_) | Plan::Rich(_) | Plan::Merge(_)) {
+                let (described, of_part) = self.describe(part, parameters, types)?;
+                lines.push(format!("Part: {}", described.title()));
+                claim = claim.then(of_part);
+            }
+        }
+        let json = Json::texts(&lines);
+        document.plan_lines(lines, "Parts", json);
+        self.describe_claim(&claim, true, &mut document);
         Ok((document, claim))
     }
 

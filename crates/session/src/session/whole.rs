@@ -1,0 +1,113 @@
+//! Statements whose rows queries find: each is a transaction, validated at its end and executed again when it met
+//! another one.
+
+use super::Session;
+use super::locked_joins::LockedJoinPlan;
+use super::merge::MergePlan;
+use super::rich::RichPlan;
+use super::with::WithPlan;
+use super::write::{Written, respond};
+use crate::locks::RowLocks;
+use crate::response::Response;
+use base::error::SqlResult;
+use base::schema::Table;
+use base::{Datum, TableId};
+use sql::types::Column;
+use std::sync::Arc;
+
+/// A statement of this kind.
+#[derive(Clone, Copy)]
+pub(super) enum Whole<'p> {
+    /// UPDATE … FROM, DELETE … USING and the like.
+    Rich(&'p RichPlan),
+    Merge(&'p MergePlan),
+    With(&'p WithPlan),
+    /// SELECT … FOR UPDATE of a join.
+    LockedJoin(&'p LockedJoinPlan),
+}
+
+impl<'p> Whole<'p> {
+    /// What it is called where only reading is allowed; `None`: it only reads.
+    fn word(self) -> Option<&'static str> {
+        match self {
+            Whole::Rich(plan) => Some(plan.word),
+            Whole::Merge(_) => Some("MERGE"),
+            Whole::With(plan) => plan.word,
+            Whole::LockedJoin(_) => Some("SELECT FOR UPDATE"),
+        }
+    }
+
+    fn tag(self) -> &'static str {
+        match self {
+            Whole::Rich(plan) => plan.word,
+            Whole::Merge(_) => "MERGE",
+            Whole::With(plan) => plan.tag,
+            Whole::LockedJoin(_) => "SELECT",
+        }
+    }
+
+    fn columns(self) -> Option<&'p Arc<Vec<Column>>> {
+        match self {
+            Whole::Rich(plan) => plan.returning().map(|returning| &returning.columns),
+            Whole::Merge(_) => None,
+            Whole::With(plan) => plan.columns.as_ref(),
+            Whole::LockedJoin(plan) => Some(&plan.columns),
+        }
+    }
+
+    /// The table that it changes after reading all of it, so that any write of others gets in its way.
+    fn reads_all_of(self) -> Option<&'p Table> {
+        match self {
+            Whole::Rich(plan) => plan.reads_all().then(|| plan.table()),
+            Whole::Merge(plan) => Some(plan.table()),
+            Whole::With(_) | Whole::LockedJoin(_) => None,
+        }
+    }
+}
+
+impl Session {
+    pub(super) async fn run_whole(&mut self, plan: Whole<'_>, parameters: &[Datum]) -> SqlResult<Response> {
+        if let Some(word) = plan.word() {
+            self.refuse_if_read_only(word)?;
+        }
+        let written = if self.transaction.is_some() {
+            self.whole_buffered(plan, parameters, 0).await?
+        } else {
+            let mut attempts = 0;
+            loop {
+                // Writers at the table's home are nearer to it, and would get in the way each time.
+                let _waiting = match plan.reads_all_of().filter(|_| attempts > 1) {
+                    Some(table) => self.lock_whole_afar(table).await?,
+                    None => None,
+                };
+                self.begin(self.is_read_only(), true);
+                let result = self.whole_buffered(plan, parameters, attempts).await;
+                if let Some(done) = self.settle(result, &mut attempts).await? {
+                    break done;
+                }
+            }
+        };
+        Ok(respond(plan.tag(), plan.columns(), written))
+    }
+
+    pub(super) async fn whole_buffered(
+        &mut self,
+        plan: Whole<'_>,
+        parameters: &[Datum],
+        attempts: usize,
+    ) -> SqlResult<Written> {
+        match plan {
+            Whole::Rich(plan) => Box::pin(self.rich_buffered(plan, parameters, attempts)).await,
+            Whole::Merge(plan) => Box::pin(self.merge_buffered(plan, parameters, attempts)).await,
+            Whole::With(plan) => Box::pin(self.with_buffered(plan, parameters, attempts)).await,
+            Whole::LockedJoin(plan) => Box::pin(self.locked_join_buffered(plan, parameters)).await,
+        }
+    }
+
+    /// What reads a whole table meets whoever writes it: after the first time these wait.
+    pub(super) async fn lock_whole(&mut self, table: TableId) -> SqlResult<()> {
+        let locks = self.gateway.locks.clone();
+        let locks = self.open().locks.get_or_insert_with(|| RowLocks::new(locks));
+        locks.lock_whole(table).await.map(|_| ())
+    }
+}

@@ -1,0 +1,165 @@
+//! WITH whose queries write: `WITH gone AS (DELETE … RETURNING …) INSERT INTO … SELECT … FROM gone`, and WITH whose queries
+//! lock rows.
+//!
+//! The parts are run one after the other in one transaction, and what a part returns is a table of its name for those
+//! behind it. KEEPS: each part reads what was there before the statement, and foreign keys are kept at its end.
+
+use super::Session;
+use super::plan::{self, Plan};
+use super::transaction::PartRows;
+use super::whole::Whole;
+use super::write::Written;
+use crate::response::Response;
+use analytics::Context;
+use base::error::SqlResult;
+use base::schema::{Catalog, Table};
+use base::{Datum, SqlError};
+use sql::lower::insert::assign;
+use sql::lower::scope::ParameterTypes;
+use sql::types::Column;
+use sql::with::Taken;
+use sqlparser::ast;
+use std::sync::Arc;
+
+/// A planned statement of this kind.
+pub struct WithPlan {
+    parts: Vec<Part>,
+    main: Plan,
+    /// With a table for the rows of each part.
+    catalog: Arc<Catalog>,
+    pub columns: Option<Arc<Vec<Column>>>,
+    pub tag: &'static str,
+    /// What it is called where only reading is allowed; `None`: it only locks.
+    pub word: Option<&'static str>,
+}
+
+struct Part {
+    plan: Plan,
+    /// What its rows are for the parts behind it.
+    table: Option<Arc<Table>>,
+}
+
+impl WithPlan {
+    /// Errors: those of its parts, 0A000 for a part that others read and that returns nothing.
+    pub fn new(
+        context: &Context<'_>,
+        query: &ast::Query,
+        parameters: &mut ParameterTypes,
+    ) -> SqlResult<WithPlan> {
+        let mut taken = Taken::of(query).ok_or_else(|| SqlError::internal("a WITH without parts"))?;
+        let mut catalog = context.catalog.clone();
+        let mut parts = Vec::new();
+        while let Some((nth, statement)) = taken.next_part()? {
+            let plan = plan::plan_permitted(&context.over(&catalog), &statement, parameters)?;
+            let table = taken.put_table(nth, plan.columns().as_ref().map(|columns| columns.as_slice()))?;
+            let table = table.map(Arc::new);
+            if let Some(table) = &table {
+                Arc::make_mut(&mut catalog).tables.insert(table.id, table.clone());
+            }
+            parts.push(Part { plan, table });
+        }
+        let main = plan::plan_permitted(&context.over(&catalog), &taken.rest()?, parameters)?;
+        if matches!(main, Plan::Utility(_) | Plan::With(_)) {
+            return Err(SqlError::unsupported("this statement behind a WITH that writes"));
+        }
+        let columns = main.columns().map(|columns| {
+            let is_known = |column: &Column| {
+                let of =
+                    |table: &Arc<Table>| column.origin.map(|(oid, _)| oid) == Some(sql::lower::oid(table.id));
+                !parts.iter().filter_map(|part| part.table.as_ref()).any(of)
+            };
+            let known = |column: &Column| Column {
+                origin: column.origin.filter(|_| is_known(column)),
+                ..column.clone()
+            };
+            Arc::new(columns.iter().map(known).collect())
+        });
+        let writes = parts.iter().map(|part| &part.plan).chain([&main]).any(|plan| word_of(plan).is_some());
+        // As PostgreSQL says it: the statement is what stands around its parts.
+        let word = writes.then(|| word_of(&main).unwrap_or("SELECT"));
+        let tag = if word_of(&main) == Some("INSERT") { "INSERT 0" } else { word.unwrap_or("SELECT") };
+        Ok(WithPlan { parts, main, catalog, columns, tag, word })
+    }
+
+    /// Its parts in the order in which they are run, the statement around them last.
+    pub fn plans(&self) -> impl Iterator<Item = &Plan> {
+        self.parts.iter().map(|part| &part.plan).chain([&self.main])
+    }
+}
+
+/// The verb of a plan that writes.
+fn word_of(plan: &Plan) -> Option<&'static str> {
+    match plan {
+        Plan::Insert(..) => Some("INSERT"),
+        Plan::Modify(plan) if plan.set.is_some() => Some("UPDATE"),
+        Plan::Modify(_) => Some("DELETE"),
+        Plan::Rich(plan) => Some(plan.word),
+        Plan::Merge(_) => Some("MERGE"),
+        _ => None,
+    }
+}
+
+impl Session {
+    /// Runs the parts in the open transaction; what is answered is what the statement around them returns.
+    pub(super) async fn with_buffered(
+        &mut self,
+        plan: &WithPlan,
+        parameters: &[Datum],
+        attempts: usize,
+    ) -> SqlResult<Written> {
+        if self.open().parts.is_some() {
+            return Err(SqlError::unsupported("a WITH that writes inside another one"));
+        }
+        self.pinned().await?;
+        let mark = self.open().begin_parts(plan.catalog.clone());
+        for part in &plan.parts {
+            self.open().hide_parts();
+            let written = self.part_buffered(&part.plan, parameters, attempts).await?;
+            self.open().show_parts();
+            if let Some(table) = &part.table {
+                let rows = rows_of(table, written.returned)?;
+                self.open().keep_part(table.id, rows);
+            }
+        }
+        self.open().hide_parts();
+        let written = self.part_buffered(&plan.main, parameters, attempts).await?;
+        self.open().end_parts();
+        self.keep_foreign_keys(mark).await?;
+        Ok(written)
+    }
+
+    async fn part_buffered(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Datum],
+        attempts: usize,
+    ) -> SqlResult<Written> {
+        match plan {
+            Plan::Insert(plan, computations) => {
+                let plan = self.computed(plan, &computations.values, parameters).await?;
+                Box::pin(self.insert_buffered(&plan, computations.conflict.as_ref(), parameters)).await
+            }
+            Plan::Modify(plan) => Box::pin(self.modify_buffered(plan, parameters)).await,
+            Plan::Rich(plan) => Box::pin(self.whole_buffered(Whole::Rich(plan), parameters, attempts)).await,
+            Plan::Merge(plan) => {
+                Box::pin(self.whole_buffered(Whole::Merge(plan), parameters, attempts)).await
+            }
+            plan => match Box::pin(self.run_plan(plan, parameters)).await? {
+                Response::Rows(mut rows) => {
+                    let returned = self.collected(&mut rows.stream).await?;
+                    Ok(Written { affected: returned.len() as u64, returned })
+                }
+                _ => Err(SqlError::internal("a query answers rows")),
+            },
+        }
+    }
+}
+
+/// Rows as the table keeps them that stands for a part.
+fn rows_of(table: &Table, rows: Vec<Vec<Datum>>) -> SqlResult<PartRows> {
+    let kept = |row: Vec<Datum>| {
+        let values = row.into_iter().zip(&table.columns).map(|(value, column)| assign(value, column));
+        values.collect::<SqlResult<Vec<_>>>().map(Arc::new)
+    };
+    rows.into_iter().map(kept).collect()
+}
