@@ -21,5 +21,6 @@ pub mod places;
 pub mod privileges;
 pub mod spans;
 pub mod types;
+pub mod user_types;
 pub mod views;
 pub mod zones;

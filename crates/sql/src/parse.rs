@@ -13,6 +13,7 @@ mod overriding;
 mod roles;
 mod sequences;
 mod spellings;
+mod types;
 mod waits;
 
 pub use chains::balanced;
@@ -22,6 +23,7 @@ pub use constraints::{CONSTRAINTS, SAME_NAME, SET_COLUMNS};
 pub use overriding::{Overriding, overriding};
 pub use sequences::change_of as change_of_sequence;
 pub use spellings::names_of_columns;
+pub use types::owner_of_type;
 
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
@@ -56,7 +58,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     crate::interrupt::check()?;
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
-    let tokens = waits::known(sequences::known(tokens))?;
+    let tokens = waits::known(types::known(sequences::known(tokens)))?;
     let tokens = groups::enclosed(tokens);
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {
