@@ -5,6 +5,7 @@
 //! `b` for all rows can do no harm. KEEPS: an argument that may fail is computed for no row that an earlier one has a
 //! value for, unless that one is volatile; a volatile one is computed once.
 
+use super::types;
 use base::{SqlError, SqlState};
 use datafusion::arrow::array::{Array, ArrayRef, Datum};
 use datafusion::arrow::compute::is_not_null;
@@ -49,6 +50,9 @@ impl ScalarUDFImpl for Coalesce {
         self.inner.return_field_from_args(args)
     }
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if let Some(one) = beside_literals(types) {
+            return Ok(vec![one; types.len()]);
+        }
         self.inner.coerce_types(types)
     }
     fn short_circuits(&self) -> bool {
@@ -104,6 +108,14 @@ impl ScalarUDFImpl for Coalesce {
             None => ColumnarValue::Scalar(ScalarValue::try_from(arguments.return_field.data_type())?),
         })
     }
+}
+
+/// The type of arrays or labels that have nothing but literals beside them, which become such values when types are settled.
+fn beside_literals(types: &[DataType]) -> Option<DataType> {
+    let is_ours = |t: &&DataType| matches!(t, DataType::List(_)) || types::is_label(t);
+    let one = types.iter().find(is_ours)?;
+    let is_open = |t: &DataType| matches!(t, DataType::Null | DataType::Utf8);
+    types.iter().all(|t| t == one || is_open(t)).then(|| one.clone())
 }
 
 /// The values, and others where they are NULL.

@@ -21,6 +21,18 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
+/// Aggregates that look at the order of labels at most.
+const OF_LABELS: [&str; 8] = [
+    "count",
+    "min",
+    "max",
+    "first_value",
+    "last_value",
+    "nth_value",
+    "meridian_percentile_disc",
+    "meridian_mode",
+];
+
 /// Digits of a sum of integers.
 const WIDE: DataType = DataType::Decimal128(38, 0);
 
@@ -357,6 +369,11 @@ fn of_call(
 fn refuse_arguments(name: &str, args: &[Expr], is_distinct: bool, schema: &DFSchema) -> Result<()> {
     let kinds: Vec<Argument> = args.iter().map(|e| Argument::of(e, schema)).collect();
     let is_refused = match (name, kinds.as_slice()) {
+        ("array_agg", kinds) if kinds.contains(&Argument::Label) => {
+            let refused = SqlError::unsupported("arrays of enumerated types");
+            return Err(external(refused.hint("Cast the value to text.")));
+        }
+        (_, kinds) if kinds.contains(&Argument::Label) && !OF_LABELS.contains(&name) => true,
         (
             "min" | "max",
             [Argument::Boolean | Argument::Uuid | Argument::Bytes | Argument::Json | Argument::Jsonb],

@@ -48,6 +48,7 @@ pub fn plan(
         // Rows of a part of the statement come under another name each time.
         && plan.tables().all(|table| table.schema != sql::with::SCHEMA)
         && key.1.len() <= KEPT_BYTES_MAX
+        && !sql::user_types::within(catalog, search_path, || sql::user_types::are_named_in(statement))
     {
         let of = (catalog.version, lookup.tables(statement));
         plans.keep(key, of, plan.clone(), plan.kept_bytes(optimized));
@@ -55,7 +56,7 @@ pub fn plan(
     Ok(plan)
 }
 
-/// Longer texts are planned each time: few of them come again.
+/// Longer texts are planned each time, as are those that name types, whose labels may change: few of them come again.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
 /// The same; hidden columns can be named if `with_hidden`.
@@ -68,7 +69,9 @@ pub fn plan_with(
     let (owned, statement, mut typed) = (context.to_owned(), statement.clone(), parameters.clone());
     let work = move || {
         let plan = || plan_apart(&owned.context(), &statement, &mut typed, with_hidden);
-        let planned = sql::zones::within(owned.zone, plan)?;
+        let planned = sql::user_types::within(&owned.catalog, &owned.search_path, || {
+            sql::zones::within(owned.zone, plan)
+        })?;
         Ok((planned, typed))
     };
     let (planned, typed) =
@@ -115,13 +118,14 @@ fn plan_now(
     super::row_locks::refuse_row_locks(statement)?;
     // Given back once the plan is there.
     let planning = super::memory::reserve(&analytics.memory, "a plan", bytes).map_err(sql_error)?;
+    let mut asks_catalog = false;
     let written = match analytics.system.empty_plan(statement) {
         Some(empty) => empty,
         None => {
             let mut rewritten = statement.clone();
             super::rewrite::rewrite(&mut rewritten, analytics)?;
             let for_catalog = analytics.system.rewrite(&rewritten);
-            let asks_catalog = for_catalog.is_some();
+            asks_catalog = for_catalog.is_some();
             if !asks_catalog {
                 let columns = super::rewrite::rewrite_shapes(&mut rewritten, context, analytics)?;
                 let bytes = bytes.saturating_add(super::complexity::of_joins(columns));
@@ -175,6 +179,9 @@ fn plan_now(
             }
             if let Some(element) = types::element_type(field.data_type()) {
                 column.type_oid = array_oid(type_oid(element));
+            }
+            if asks_catalog && let Some(announced) = sql::spans::announced_column(&column.name) {
+                column.type_oid = announced;
             }
             column
         })

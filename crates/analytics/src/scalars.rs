@@ -39,6 +39,8 @@ pub(super) enum Argument {
     Bytes,
     Json,
     Jsonb,
+    /// Of an enumerated type.
+    Label,
     /// Another number.
     Number,
     Span,
@@ -61,6 +63,7 @@ impl Argument {
             kinds::Kind::Known(DataType::Bytea) => Argument::Bytes,
             kinds::Kind::Known(DataType::Json) => Argument::Json,
             kinds::Kind::Known(DataType::Jsonb) => Argument::Jsonb,
+            kinds::Kind::Known(DataType::Enum(_)) => Argument::Label,
             kinds::Kind::Span => Argument::Span,
             kind @ kinds::Kind::Known(_) if kind.family().is_number() => Argument::Number,
             _ => Argument::Other,

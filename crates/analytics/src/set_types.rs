@@ -2,6 +2,7 @@
 //! different kinds do not meet.
 
 use super::types;
+use base::enumeration::EnumType;
 use base::error::SqlState;
 use base::{DataType, Datum, SqlError};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
@@ -17,6 +18,7 @@ enum Kind {
     Number,
     Text,
     Time,
+    Label(EnumType),
 }
 
 /// The plan with its literals typed. Errors: 42804, and those of literals that are no value of their type.
@@ -148,6 +150,7 @@ fn refuse(operation: &str, a: DataType, b: DataType) -> Result<()> {
         DataType::Date | DataType::Timestamp | DataType::TimestampTz => Some(Kind::Time),
         DataType::Time | DataType::Interval | DataType::Json | DataType::Jsonb => None,
         DataType::Uuid | DataType::Bytea | DataType::Array(_) => None,
+        DataType::Enum(of) => Some(Kind::Label(of)),
     };
     let is_moment = |t| t == DataType::TimestampTz;
     match (kind(a), kind(b)) {

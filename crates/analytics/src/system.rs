@@ -14,6 +14,7 @@ mod functions;
 mod pg_tables;
 mod privileges;
 mod questions;
+mod user_types;
 mod vectors;
 mod views;
 mod views_of_users;
@@ -61,7 +62,11 @@ pub(super) fn table(context: &Context<'_>, name: &TableReference) -> Result<Opti
         return Ok(None);
     }
     // Fixed tables are there at once.
-    context.analytics.system.fixed.table(table).now_or_never().unwrap_or(Ok(None))
+    let fixed = context.analytics.system.fixed.table(table).now_or_never().unwrap_or(Ok(None))?;
+    match (fixed, table) {
+        (Some(fixed), "pg_type") => user_types::with_own(context, fixed).map(Some),
+        (fixed, _) => Ok(fixed),
+    }
 }
 
 /// A function that knows the catalog.

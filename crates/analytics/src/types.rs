@@ -2,6 +2,7 @@
 
 use base::decimal::Decimal;
 use base::element::Element;
+use base::enumeration::EnumType;
 use base::error::SqlResult;
 use base::schema::Table;
 use base::{DataType, Datum, SqlError};
@@ -81,6 +82,11 @@ fn read(noted: &str) -> Option<DataType> {
         None if noted == "json" => Some(DataType::Json),
         _ => None,
     }
+}
+
+/// Whether an Arrow type holds labels' codes.
+pub(super) fn is_label(arrow: &Arrow) -> bool {
+    matches!(arrow, Arrow::Timestamp(_, Some(zone)) if EnumType::id_of_zone(zone).is_some())
 }
 
 /// The type of a list's elements; `None` if it is no list.
@@ -202,6 +208,9 @@ fn append_column(array: &dyn Array, data_type: DataType, rows: &mut [Vec<Datum>]
             _ => Datum::Bytes(v.into()),
         }),
         Arrow::Date32 => each!(Date32Array, |v: i32| Datum::Date(v.saturating_sub(EPOCH_DAYS))),
+        Arrow::Timestamp(_, Some(zone)) if EnumType::id_of_zone(zone).is_some() => {
+            each!(TimestampSecondArray, Datum::Int)
+        }
         Arrow::Timestamp(unit, _) => {
             let us = move |v: i64| {
                 let us = match unit {

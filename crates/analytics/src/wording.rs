@@ -1,6 +1,7 @@
 //! What DataFusion says, in words for a client: types by their SQL names, no printed plans or expressions.
 
 use base::SqlError;
+use base::enumeration::EnumType;
 use base::error::SqlState;
 
 /// Words with which the printed form of a plan or an expression begins.
@@ -114,6 +115,11 @@ pub(super) fn with_type_names(text: &str) -> String {
                 rest = behind_arguments;
                 continue;
             }
+            ("Timestamp", Some(of), _) if let Some(label) = enum_name(of) => {
+                made.push_str(&label);
+                rest = behind_arguments;
+                continue;
+            }
             ("Timestamp", _, _) => {
                 let has_zone = arguments.is_some_and(|a| a.contains("Some(") || a.contains('"'));
                 made.push_str(match has_zone {
@@ -135,6 +141,12 @@ pub(super) fn with_type_names(text: &str) -> String {
         rest = &behind[next.map_or(0, char::len_utf8)..];
     }
     made
+}
+
+/// The name of the enumerated type whose codes a timestamp's unit and zone stand for.
+fn enum_name(unit_and_zone: &str) -> Option<String> {
+    let zone = unit_and_zone.split('"').nth(1)?;
+    EnumType::id_of_zone(zone).map(|id| sql::user_types::enum_of(id).name())
 }
 
 /// What stands in parentheses at the beginning of a text.

@@ -47,6 +47,7 @@ impl Schema {
                 schema.before.push(plain(format!("CREATE SCHEMA {}", quoted(name))));
             }
         }
+        schema.before.extend(types(client).await?.into_iter().map(plain));
         let sequences = sequences(client, &schema.tables).await?;
         schema.before.extend(sequences.into_iter().map(plain));
         for table in &schema.tables {
@@ -104,6 +105,26 @@ impl Column {
         let counts = |default: &String| default.starts_with("nextval('") && default.contains(&sequence);
         self.identity.is_empty() && self.default.as_ref().is_some_and(counts)
     }
+}
+
+/// Enumerated types, with their labels in their order.
+async fn types(client: &Client) -> anyhow::Result<Vec<String>> {
+    let sql = format!(
+        "SELECT n.nspname, t.typname, e.enumlabel FROM pg_catalog.pg_type t \
+         JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
+         LEFT JOIN pg_catalog.pg_enum e ON e.enumtypid = t.oid \
+         WHERE t.typtype = 'e' AND {OURS} ORDER BY 1, 2, e.enumsortorder"
+    );
+    let mut labels: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for row in texts(client, &sql).await? {
+        let [Some(schema), Some(name), label] = &row[..] else { bail!("a type has no name") };
+        let of = labels.entry((schema.clone(), name.clone())).or_default();
+        of.extend(label.as_deref().map(literal));
+    }
+    let made = |((schema, name), labels): ((String, String), Vec<String>)| {
+        format!("CREATE TYPE {}.{} AS ENUM ({})", quoted(&schema), quoted(&name), labels.join(", "))
+    };
+    Ok(labels.into_iter().map(made).collect())
 }
 
 /// Sequences that belong to no column: the others are made with their tables.

@@ -89,6 +89,10 @@ pub fn cast(value: Datum, from: DataType, to: DataType) -> SqlResult<Datum> {
         return Ok(Datum::Null);
     }
     match (&value, to) {
+        // Labels are numbers for nobody else.
+        (_, t) if matches!(from, Enum(_)) && t != from && !is_text(t) => {
+            Err(cannot_cast(&name(from), &name(t)))
+        }
         (Datum::Text(text), t) if is_text(from) => match t {
             Text => Ok(value),
             Varchar { length } | Char { length } => {

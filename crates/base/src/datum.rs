@@ -5,6 +5,7 @@
 
 use crate::decimal::Decimal;
 use crate::element::Element;
+use crate::enumeration::EnumType;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::interval::Interval;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,8 @@ pub enum DataType {
     Jsonb,
     /// Of one dimension.
     Array(Element),
+    /// Made by CREATE TYPE … AS ENUM; a value is the code of its label.
+    Enum(EnumType),
 }
 
 /// One value.
@@ -58,7 +61,7 @@ pub enum Datum {
     #[default]
     Null,
     Bool(bool),
-    /// smallint, integer and bigint.
+    /// smallint, integer and bigint; and the codes of labels.
     Int(i64),
     /// real and double precision.
     Float(f64),
@@ -274,6 +277,7 @@ impl DataType {
             DataType::Json => "json".into(),
             DataType::Jsonb => "jsonb".into(),
             DataType::Array(of) => format!("{}[]", of.data_type().name()),
+            DataType::Enum(of) => of.name(),
         }
     }
 
@@ -329,6 +333,7 @@ impl DataType {
                 Datum::Text(text)
             }
             (DataType::Jsonb, v @ Datum::Json(_)) => v,
+            (DataType::Enum(of), Datum::Int(code)) if of.label(code).is_some() => Datum::Int(code),
             (DataType::Array(of), Datum::Array(elements)) => {
                 let of = of.data_type();
                 let fitted = elements.iter().map(|element| of.coerce(element.clone()));

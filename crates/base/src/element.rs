@@ -4,7 +4,7 @@ use crate::DataType;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A type that is no array.
+/// A type that is no array and has no labels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Element {
     tag: u8,
@@ -35,10 +35,10 @@ const VARCHAR: u8 = 101;
 const CHAR: u8 = 102;
 
 impl Element {
-    /// `None` for an array.
+    /// `None` for an array and for an enumerated type.
     pub fn of(data_type: DataType) -> Option<Element> {
         let (tag, limit) = match data_type {
-            DataType::Array(_) => return None,
+            DataType::Array(_) | DataType::Enum(_) => return None,
             DataType::Numeric { precision, scale } => (NUMERIC, u32::from(precision) << 8 | u32::from(scale)),
             DataType::Varchar { length } => (VARCHAR, length),
             DataType::Char { length } => (CHAR, length),

@@ -6,11 +6,13 @@
 pub mod foreign;
 
 use crate::comments::{Commented, Comments};
+use crate::enumeration::EnumType;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expr::Expr;
 use crate::rng::fnv1a;
 use crate::roles::{RoleChange, Roles};
 use crate::topology::Topology;
+use crate::user_types::UserTypes;
 use crate::views::View;
 use crate::{DataType, Datum, Key, NodeId, PartitionId, RegionId, Row, TableId};
 pub use foreign::{ForeignKey, ForeignKeys};
@@ -33,6 +35,7 @@ pub struct Catalog {
     pub roles: Arc<Roles>,
     pub views: BTreeMap<TableId, Arc<View>>,
     pub comments: Arc<Comments>,
+    pub types: Arc<UserTypes>,
 }
 
 /// A table. Columns are never renumbered; a dropped one keeps its place.
@@ -190,6 +193,9 @@ pub enum SchemaAction {
     DropView(TableId),
     /// None takes a comment away.
     Comment(Commented, Option<String>),
+    /// A new type, or what has become of one.
+    PutEnum(EnumType),
+    DropType(TableId),
 }
 
 /// A table's way to another region.
@@ -228,6 +234,7 @@ impl Default for Catalog {
             roles: Arc::default(),
             views: BTreeMap::new(),
             comments: Arc::default(),
+            types: Arc::default(),
         }
     }
 }
@@ -340,6 +347,8 @@ impl Catalog {
             SchemaAction::Roles(change) => Arc::make_mut(&mut self.roles).apply(change)?,
             SchemaAction::PutView(view) => self.put_view(view)?,
             SchemaAction::DropView(id) => self.drop_view(*id)?,
+            SchemaAction::PutEnum(of) => self.put_enum(*of)?,
+            SchemaAction::DropType(id) => self.drop_type(*id)?,
             SchemaAction::Comment(what, text) => {
                 Arc::make_mut(&mut self.comments).set(what.clone(), text.as_deref());
             }

@@ -116,6 +116,7 @@ pub fn parse_in(text: &str, data_type: DataType, zone: Zone) -> SqlResult<Datum>
         DataType::Interval => crate::interval::parse(text).map(Datum::Interval),
         DataType::Json => crate::json::check(text).map(|()| Datum::text(text)),
         DataType::Jsonb => crate::json::canonical(text).map(|text| Datum::Json(Arc::from(text))),
+        DataType::Enum(of) => of.code(text).map(Datum::Int),
         DataType::Array(of) => array::parse(text)?
             .into_iter()
             .map(|element| element.map_or(Ok(Datum::Null), |text| parse_in(&text, of.data_type(), zone)))

@@ -16,6 +16,7 @@
 //! | json | Utf8View of the text as it was written |
 //! | jsonb | LargeBinary of the canonical text: nothing else is one, so that no function takes it for a text |
 //! | arrays | List of what their elements are |
+//! | enumerated types | Timestamp(s) of the zone "enum <id>", which nothing else has, so that a plan knows whose codes they are |
 //!
 //! Rows count from 2000-01-01, Arrow from 1970-01-01. The last 30 of the 292,000 years that fit a
 //! timestamp do not fit Arrow's: they become its last microsecond.
@@ -61,6 +62,7 @@ pub fn arrow_type(data_type: DataType) -> ArrowType {
         DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
         DataType::Jsonb => ArrowType::LargeBinary,
         DataType::Array(of) => ArrowType::List(Arc::new(list_field(of.data_type()))),
+        DataType::Enum(of) => ArrowType::Timestamp(TimeUnit::Second, Some(of.zone().into())),
     }
 }
 
@@ -113,6 +115,7 @@ pub fn datum_at(data_type: DataType, array: &dyn Array, row: usize) -> Datum {
             let text = std::str::from_utf8(array.as_binary::<i64>().value(row)).expect("JSON is UTF-8");
             Datum::Json(Arc::from(text))
         }
+        DataType::Enum(_) => Datum::Int(array.as_primitive::<TimestampSecondType>().value(row)),
         DataType::Array(of) => {
             let elements = array.as_list::<i32>().value(row);
             let values = (0..elements.len()).map(|at| datum_at(of.data_type(), elements.as_ref(), at));

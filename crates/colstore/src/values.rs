@@ -27,7 +27,7 @@ pub(crate) struct Values {
 /// The four shapes that all types are kept in.
 #[derive(Clone, Debug)]
 pub(crate) enum Store {
-    /// boolean, integers, date, time, timestamps, and decimals of up to 18 digits (their units).
+    /// boolean, integers, codes of labels, date, time, timestamps, and decimals of up to 18 digits (their units).
     Int(Vec<i64>),
     /// Longer decimals (units), uuids (big-endian bits) and intervals (months, days and µs, one behind the other).
     Wide(Vec<i128>),
@@ -69,7 +69,9 @@ impl Values {
         use DataType as T;
         match (&mut self.store, value, self.data_type) {
             (_, Datum::Null, _) => return self.push_null(),
-            (Store::Int(out), Datum::Int(i), T::SmallInt | T::Integer | T::BigInt) => out.push(*i),
+            (Store::Int(out), Datum::Int(i), T::SmallInt | T::Integer | T::BigInt | T::Enum(_)) => {
+                out.push(*i)
+            }
             (Store::Int(out), Datum::Decimal(d), T::Numeric { scale, .. }) => {
                 out.push(rescaled(*d, scale) as i64)
             }
@@ -277,6 +279,10 @@ pub(crate) fn ints_to_arrow(
             Arc::new(array.with_timezone_opt(zone))
         }
         DataType::Time => primitive::<Time64MicrosecondType>(values.map(|v| v), nulls),
+        DataType::Enum(of) => {
+            let array = PrimitiveArray::<TimestampSecondType>::new(values.map(|v| v).into(), nulls);
+            Arc::new(array.with_timezone(of.zone()))
+        }
         DataType::Numeric { .. } => decimals(data_type, values.map(i128::from), nulls),
         other => panic!("{} is not kept in integers", other.name()),
     }

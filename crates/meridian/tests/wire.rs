@@ -34,6 +34,8 @@ mod dumps;
 mod durable;
 #[path = "wire/engines.rs"]
 mod engines;
+#[path = "wire/enums.rs"]
+mod enums;
 #[path = "wire/expressions.rs"]
 mod expressions;
 #[path = "wire/full_disk.rs"]

@@ -155,6 +155,8 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
             Datum::Interval(Interval { months, days, us })
         }),
         DataType::Json => return base::text::parse(text_of(bytes, number)?, data_type),
+        // A label is its text in both forms.
+        DataType::Enum(_) => return base::text::parse(text_of(bytes, number)?, data_type),
         DataType::Jsonb => match bytes {
             [JSONB_FORMAT, text @ ..] => return base::text::parse(text_of(text, number)?, data_type),
             _ => None,

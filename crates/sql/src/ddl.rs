@@ -13,6 +13,7 @@ mod like;
 pub mod placement;
 mod roles;
 mod sequences;
+mod types;
 mod views;
 
 pub use foreign_keys::definition as foreign_key_definition;
@@ -93,6 +94,8 @@ pub fn is_ddl(statement: &Statement) -> bool {
             | Statement::CreateView(_)
             | Statement::Comment { .. }
             | Statement::AlterSchema(_)
+            | Statement::CreateType { .. }
+            | Statement::AlterType(_)
             | Statement::CreateRole(_)
             | Statement::AlterRole { .. }
             | Statement::Grant(_)
@@ -102,6 +105,10 @@ pub fn is_ddl(statement: &Statement) -> bool {
 
 /// Plans a statement for which [`is_ddl`] holds. Errors: among others 42501.
 pub fn plan(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
+    crate::user_types::within(context.catalog, context.search_path, || plan_over_types(context, statement))
+}
+
+fn plan_over_types(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
     let permitted = context.permit(plan_change(context, statement)?)?;
     let mut ddl = context.keep_views(statement, permitted)?;
     ddl.actions.extend(ddl.remade_views.drain(..).map(SchemaAction::PutView));
@@ -117,6 +124,8 @@ fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl
             context.comment(object_type, object_name, comment.as_deref())
         }
         Statement::AlterTable(alter) => context.alter_table(alter),
+        Statement::CreateType { name, representation } => context.create_type(name, representation.as_ref()),
+        Statement::AlterType(alter) => context.alter_enum(alter),
         Statement::AlterIndex { name, operation } => context.alter_index(name, operation),
         Statement::Drop { object_type: ast::ObjectType::Role, if_exists, names, .. } => {
             context.drop_role(*if_exists, names)
@@ -294,6 +303,10 @@ impl DdlContext<'_> {
                     ddl.tag = "DROP SEQUENCE";
                     self.drop_sequence(name)
                 }
+                ast::ObjectType::Type => {
+                    ddl.tag = "DROP TYPE";
+                    self.drop_enum(name, cascade, &mut ddl).map(|()| Vec::new())
+                }
                 other => return Err(SqlError::unsupported(format!("DROP {other}"))),
             };
             match result {
@@ -343,7 +356,8 @@ impl DdlContext<'_> {
             self.catalog.sequences.values().filter(|s| s.schema == name && !owned(s)).map(|s| s.id).collect();
         let views: Vec<TableId> =
             self.catalog.views.values().filter(|v| v.shape.schema == name).map(|v| v.shape.id).collect();
-        if !cascade && tables.len() + sequences.len() + views.len() > 0 {
+        let types: Vec<TableId> = self.catalog.types.in_schema(&name).collect();
+        if !cascade && tables.len() + sequences.len() + views.len() + types.len() > 0 {
             return Err(SqlError::new(
                 SqlState(*b"2BP01"),
                 format!("cannot drop schema {name} because other objects depend on it"),
@@ -353,6 +367,8 @@ impl DdlContext<'_> {
         let mut actions: Vec<SchemaAction> = tables.into_iter().map(SchemaAction::DropTable).collect();
         actions.extend(views.into_iter().map(SchemaAction::DropView));
         actions.extend(sequences.into_iter().map(SchemaAction::DropSequence));
+        self.refuse_used_elsewhere(&name, &types)?;
+        actions.extend(types.into_iter().map(SchemaAction::DropType));
         actions.push(SchemaAction::DropSchema(name));
         Ok(actions)
     }
@@ -371,7 +387,9 @@ impl DdlContext<'_> {
         if has_holes {
             return Err(SqlError::unsupported("a volatile function in CHECK"));
         }
-        Ok(Check { name, sql: expr.to_string(), expr: lowered, is_validated: true })
+        let mut kept = expr.clone();
+        crate::user_types::qualify(&mut kept);
+        Ok(Check { name, sql: kept.to_string(), expr: lowered, is_validated: true })
     }
 
     fn lowering<'b>(&'b self, parameters: &'b mut ParameterTypes) -> Lowering<'b> {

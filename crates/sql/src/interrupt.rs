@@ -182,9 +182,14 @@ fn has_others() -> bool {
     Handle::try_current().is_ok_and(|h| h.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
+/// Work that knows of the session what this thread knows, whichever thread runs it.
+fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    crate::zones::carried(crate::given::carried(crate::user_types::carried(work)))
+}
+
 fn on_thread<T: Send>(threads: &dyn QueryThreads, work: impl FnOnce() -> T + Send) -> T {
     let statement = CURRENT.with(|current| current.borrow().clone());
-    let (mut work, mut made) = (Some(crate::zones::carried(crate::given::carried(work))), None);
+    let (mut work, mut made) = (Some(carried(work)), None);
     threads.compute(&mut || {
         let Some(work) = work.take() else { return };
         IS_ASIDE.set(true);
@@ -232,7 +237,7 @@ fn on_own_thread<T: Send + 'static>(
     // What the statement's tree takes is accounted for as long as it is there.
     let tree = statement.handle.tree();
     let (sender, receiver) = sync_channel(1);
-    let work = Arc::new(Mutex::new(Some(crate::zones::carried(crate::given::carried(work)))));
+    let work = Arc::new(Mutex::new(Some(carried(work))));
     let theirs = work.clone();
     let is_started = threads.start(Box::new(move || {
         let work = theirs.lock().unwrap_or_else(PoisonError::into_inner).take();

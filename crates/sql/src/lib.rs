@@ -21,6 +21,7 @@ pub mod places;
 pub mod privileges;
 pub mod spans;
 pub mod types;
+pub mod user_types;
 pub mod views;
 pub mod with;
 pub mod zones;

@@ -170,6 +170,11 @@ fn numeric(info: &ExactNumberInfo) -> SqlResult<DataType> {
 fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
     let parts = parts(name)?;
     let word = parts.last().map(String::as_str).unwrap_or_default();
+    let schema = parts.len().checked_sub(2).map(|at| parts[at].as_str()).filter(|s| *s != "pg_catalog");
+    if let Some(schema) = schema {
+        let made = crate::user_types::named(Some(schema), word);
+        return made.map(DataType::Enum).ok_or_else(|| undefined(name, &format!("{schema}.{word}")));
+    }
     Ok(match word {
         "smallserial" | "serial2" => DataType::SmallInt,
         "serial" | "serial4" => DataType::Integer,
@@ -189,16 +194,20 @@ fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
         "time" => DataType::Time,
         "timetz" | "jsonpath" | "inet" | "cidr" | "macaddr" | "money" | "xml" | "bit" | "varbit"
         | "point" | "line" | "box" | "path" | "polygon" | "circle" | "tsvector" | "tsquery" | "hstore"
-        | "citext" | "oid" | "regclass" | "int4range" | "int8range" | "tsrange" => {
+        | "citext" | "oid" | "regclass" | "regtype" | "int4range" | "int8range" | "tsrange" => {
             return Err(SqlError::unsupported(format!("type {word}")));
         }
-        _ => {
-            let mut error =
-                SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{word}\" does not exist"));
-            error.position = position_of(name);
-            return Err(error);
-        }
+        _ => match crate::user_types::named(None, word) {
+            Some(made) => DataType::Enum(made),
+            None => return Err(undefined(name, word)),
+        },
     })
+}
+
+fn undefined(name: &ObjectName, shown: &str) -> SqlError {
+    let mut error = SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{shown}\" does not exist"));
+    error.position = position_of(name);
+    error
 }
 
 /// The type of a parameter that PREPARE declares: an object id beside what [`data_type`] knows.

@@ -15,6 +15,7 @@ mod overriding;
 mod roles;
 mod sequences;
 mod spellings;
+mod types;
 mod waits;
 
 pub use chains::balanced;
@@ -26,6 +27,7 @@ pub use merges::{DEFAULT_VALUES, NOTHING};
 pub use overriding::{Overriding, overriding};
 pub use sequences::change_of as change_of_sequence;
 pub use spellings::names_of_columns;
+pub use types::owner_of_type;
 
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
@@ -61,7 +63,8 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
     let tokens = merges::known(tokens);
-    let tokens = likes::known(waits::known(sequences::known(tokens))?)?;
+    let tokens = types::known(sequences::known(tokens));
+    let tokens = likes::known(waits::known(tokens)?)?;
     let tokens = groups::enclosed(tokens);
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {

@@ -2,19 +2,35 @@
 //!
 //! KEEPS: what the client declared is what it is told.
 
-use crate::types::{OBJECT_ID_OID, ParameterType};
-use sqlparser::ast::visit_expressions;
+use crate::types::{CHAR_OID, OBJECT_ID_OID, ParameterType};
 use sqlparser::ast::{self, Expr, Statement, Value};
+use sqlparser::ast::{visit_expressions, visit_relations};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Object ids to announce for parameters (from 0): of those that were declared so, and of those that the
-/// statement casts.
+/// Columns of the catalog that are object ids, of which drivers ask by parameters.
+const OBJECT_IDS: [&str; 2] = ["oid", "enumtypid"];
+
+/// Object ids to announce for parameters (from 0): of those that were declared so, of those that the statement casts, and
+/// of those that it compares with object ids of the catalog.
 pub fn announced(statement: &Statement, hints: &[Option<ParameterType>]) -> BTreeMap<usize, u32> {
     let declared = hints.iter().enumerate();
     let mut announced: BTreeMap<usize, u32> =
         declared.filter_map(|(n, hint)| hint.and_then(|h| h.announced).map(|oid| (n, oid))).collect();
+    let reads_types = visit_relations(statement, |name| match name.to_string().contains("pg_") {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    let reads_types = reads_types.is_break();
     let _: ControlFlow<()> = visit_expressions(statement, |e| {
+        if let Expr::BinaryOp { left, op: ast::BinaryOperator::Eq, right } = e
+            && reads_types
+            && is_object_id(left)
+            && let Some(n) = placeholder(right)
+            && !hints.get(n).is_some_and(|hint| hint.is_some())
+        {
+            announced.insert(n, OBJECT_ID_OID);
+        }
         if let Expr::Cast { expr, data_type, .. } = e
             && let (Some(n), Some(oid)) = (placeholder(expr), oid(data_type))
             && !hints.get(n).is_some_and(|hint| hint.is_some())
@@ -24,6 +40,27 @@ pub fn announced(statement: &Statement, hints: &[Option<ParameterType>]) -> BTre
         ControlFlow::Continue(())
     });
     announced
+}
+
+fn is_object_id(e: &Expr) -> bool {
+    let column = match e {
+        Expr::Identifier(name) => name,
+        Expr::CompoundIdentifier(names) => match names.last() {
+            Some(name) => name,
+            None => return false,
+        },
+        _ => return false,
+    };
+    OBJECT_IDS.contains(&crate::names::fold(column).as_str())
+}
+
+/// The type that PostgreSQL announces for a column of `pg_type` and `pg_range`, where Meridian's is another.
+pub fn announced_column(name: &str) -> Option<u32> {
+    match name {
+        "typelem" | "typbasetype" | "typrelid" | "rngsubtype" => Some(OBJECT_ID_OID),
+        "typtype" => Some(CHAR_OID),
+        _ => None,
+    }
 }
 
 fn placeholder(e: &Expr) -> Option<usize> {

@@ -16,6 +16,8 @@ pub struct ParameterType {
 pub const INTERVAL_OID: u32 = 1186;
 pub const TIME_OID: u32 = 1083;
 pub const OBJECT_ID_OID: u32 = 26;
+/// Of `"char"`, one byte.
+pub const CHAR_OID: u32 = 18;
 
 impl From<DataType> for ParameterType {
     fn from(data_type: DataType) -> ParameterType {
@@ -115,6 +117,7 @@ pub fn type_oid(data_type: DataType) -> u32 {
         DataType::Json => 114,
         DataType::Jsonb => 3802,
         DataType::Array(of) => array_oid(type_oid(of.data_type())),
+        DataType::Enum(of) => crate::lower::oid(of.id()),
     }
 }
 

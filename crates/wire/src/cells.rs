@@ -9,6 +9,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType as Arrow, IntervalUnit, TimeUnit};
 use base::decimal::Decimal;
 use base::element::Element;
+use base::enumeration::EnumType;
 use base::error::SqlResult;
 use base::interval::Interval;
 use base::{DataType, SqlError};
@@ -34,7 +35,10 @@ pub fn from_arrow(arrow: &Arrow) -> DataType {
         }
         Arrow::Date32 | Arrow::Date64 => DataType::Date,
         Arrow::Timestamp(_, None) => DataType::Timestamp,
-        Arrow::Timestamp(_, Some(_)) => DataType::TimestampTz,
+        Arrow::Timestamp(_, Some(zone)) => match EnumType::id_of_zone(zone) {
+            Some(id) => DataType::Enum(sql::user_types::enum_of(id)),
+            None => DataType::TimestampTz,
+        },
         Arrow::FixedSizeBinary(16) => DataType::Uuid,
         Arrow::LargeBinary => DataType::Jsonb,
         Arrow::Time32(_) | Arrow::Time64(_) => DataType::Time,
@@ -123,6 +127,9 @@ impl Cells {
             Arrow::Time32(_) | Arrow::Time64(_) => {
                 let in_us = arrow_cast::cast(array, &Arrow::Time64(TimeUnit::Microsecond));
                 return Cells::new(&in_us.map_err(SqlError::internal)?, form);
+            }
+            Arrow::Timestamp(_, Some(zone)) if EnumType::id_of_zone(zone).is_some() => {
+                each!(array, TimestampSecondArray, move |out: &mut _, code| form.integer(out, code))
             }
             Arrow::Timestamp(unit, _) => moments(array, *unit, form),
             Arrow::Interval(unit) => intervals(array, *unit, form),

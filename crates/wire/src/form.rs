@@ -134,6 +134,10 @@ impl Form {
     }
 
     pub(crate) fn integer(&self, out: &mut BytesMut, value: i64) {
+        if let DataType::Enum(of) = self.data_type {
+            // A label is its text in both forms.
+            return out.put_slice(of.label(value).unwrap_or_default().as_bytes());
+        }
         match (self.is_binary, type_size(self.oid)) {
             (false, _) => taken(write::integer(out, value)),
             (true, 2) => out.put_i16(value as i16),

@@ -45,7 +45,7 @@ fn type_of(e: &Expr) -> Option<String> {
             | DataType::JSON
             | DataType::JSONB
             | DataType::Array(_)
-    );
+    ) || matches!(sql::names::data_type(shown), Ok(base::DataType::Enum(_)));
     is_one.then(|| shown.to_string())
 }
 

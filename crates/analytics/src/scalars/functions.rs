@@ -67,6 +67,43 @@ const OF_TWO_TEXTS: &[&str] = &[
     "split_part",
 ];
 
+/// Functions of whatever there is, labels among it.
+const OF_LABELS: &[&str] = &[
+    "coalesce",
+    "greatest",
+    "least",
+    "nullif",
+    "quote_literal",
+    "quote_nullable",
+    "format",
+    "concat",
+    "concat_ws",
+    "pg_typeof",
+    "date_part",
+    "meridian_varying",
+    "meridian_only",
+    "meridian_or_empty",
+    "meridian_unknown",
+];
+
+/// Of labels JSON takes the texts; other functions take none. Errors: 42883, 0A000.
+fn of_labels(name: &str, udf: &Arc<ScalarUDF>, arguments: &[Expr], kinds: &[Kind]) -> Settled {
+    match name {
+        "make_array" | "struct" | "named_struct" | "array_append" | "array_prepend" => {
+            let told = "arrays and rows of enumerated types";
+            Err(base::SqlError::unsupported(told).hint("Cast the value to text."))
+        }
+        _ if name.starts_with("json") || name.starts_with("to_json") => {
+            let text = |(e, kind): (&Expr, &Kind)| match kind.family() {
+                Family::Label(_) => as_text(e.clone(), *kind),
+                _ => e.clone(),
+            };
+            Ok(Some(renewed(udf, arguments.iter().zip(kinds).map(text).collect())))
+        }
+        _ => Err(no_function(name, kinds)),
+    }
+}
+
 fn renewed(udf: &Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(udf.clone(), arguments))
 }
@@ -81,6 +118,12 @@ pub(super) fn function(
 ) -> Settled {
     let kinds: Vec<Kind> = arguments.iter().map(|e| kind_of(e, schema)).collect();
     let again = |arguments| Ok(Some(renewed(udf, arguments)));
+    if kinds.iter().any(|kind| matches!(kind.family(), Family::Label(_)))
+        && super::evaluated::returned(udf).is_none()
+        && !OF_LABELS.contains(&name)
+    {
+        return of_labels(name, udf, arguments, &kinds);
+    }
     match (name, arguments) {
         ("coalesce" | "greatest" | "least" | "nullif", _) => {
             let unified = typing::unified(arguments, schema, &name.to_uppercase(), is_written)?;

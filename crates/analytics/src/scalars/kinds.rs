@@ -2,6 +2,7 @@
 
 use super::super::types;
 use base::DataType;
+use base::enumeration::EnumType;
 use base::interval::Interval;
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 
@@ -46,6 +47,7 @@ impl Kind {
             Kind::Known(Json) => Family::Json,
             Kind::Known(Jsonb) => Family::Jsonb,
             Kind::Known(Array(_)) => Family::Foreign,
+            Kind::Known(Enum(of)) => Family::Label(of),
             Kind::Span | Kind::Known(Interval) => Family::Span,
             Kind::Unknown => Family::Unknown,
             Kind::Foreign => Family::Foreign,
@@ -69,6 +71,8 @@ pub(super) enum Family {
     Clock,
     Json,
     Jsonb,
+    /// Of an enumerated type.
+    Label(EnumType),
     Unknown,
     Foreign,
 }

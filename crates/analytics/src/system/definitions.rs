@@ -1,13 +1,15 @@
 //! Definitions of relations as SQL, and relations by the names that are written.
 
 use super::dump::{CATALOGS, OTHER_CATALOGS};
+use super::pg_tables::{Object, has_primary_key, object, primary_key_oid};
 use crate::context::Context;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::Table;
 use datafusion::arrow::array::Int64Array;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
-use sql::lower::oid;
+use datafusion::sql::sqlparser::ast::Expr;
+use sql::lower::{FIRST_OID, oid};
 use sql::views::quoted;
 
 /// `CREATE INDEX …` as PostgreSQL prints it.
@@ -26,14 +28,84 @@ pub(super) fn list(table: &Table, columns: &[usize]) -> String {
     columns.iter().map(|c| quoted(&table.columns[*c].name).to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// `regclass` of names: the relations' object ids, NULL for NULL. Errors: 42P01.
-pub(super) fn relations_named(
+/// Functions that give the object ids of names. The first two fail where there is nothing of a name.
+pub(super) const NAMED: [&str; 4] = ["meridian_regclass", "meridian_regtype", "to_regclass", "to_regtype"];
+
+/// Object ids of relations or types by their names, NULL for NULL. Errors: 42P01, 42704.
+pub(super) fn named(
     context: &Context<'_>,
+    function: &str,
     names: impl Iterator<Item = Option<String>>,
 ) -> Result<Int64Array> {
-    let found = names.map(|name| name.map(|name| relation_named(context, &name)).transpose());
-    let found = found.collect::<SqlResult<Int64Array>>();
+    let one = |name: String| match function {
+        "meridian_regclass" => relation_named(context, &name).map(Some),
+        "to_regclass" => Ok(relation_named(context, &name).ok()),
+        "to_regtype" => Ok(type_named(context, &name)),
+        _ => match name.parse().ok().or_else(|| type_named(context, &name)) {
+            Some(found) => Ok(Some(found)),
+            None => {
+                let told = format!("type \"{name}\" does not exist");
+                Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told))
+            }
+        },
+    };
+    let found = names.map(|name| name.map_or(Ok(None), one)).collect::<SqlResult<Int64Array>>();
     found.map_err(|error| DataFusionError::External(Box::new(error)))
+}
+
+/// A type's object id; `None` if there is no such type.
+fn type_named(context: &Context<'_>, name: &str) -> Option<i64> {
+    let Expr::Cast { data_type, .. } = sql::parse::parse_expr(&format!("CAST(NULL AS {name})")).ok()? else {
+        return None;
+    };
+    let found = || sql::names::data_type(&data_type);
+    let found = sql::user_types::within(context.catalog, context.search_path, found);
+    found.ok().map(|t| i64::from(sql::types::type_oid(t)))
+}
+
+/// What `regclass` shows of an object id: the relation's name, with its schema where that is not on the search path; of
+/// what is none, the number.
+pub(super) fn relation_shown(context: &Context<'_>, number: i64) -> String {
+    let named = match object(context, number) {
+        Some(Object::Table(table)) => Some((table.schema.clone(), table.name.clone())),
+        Some(Object::View(view)) => Some((view.shape.schema.clone(), view.shape.name.clone())),
+        Some(Object::PrimaryKey(table)) => Some((table.schema.clone(), table.primary_key_name.clone())),
+        Some(Object::Index(table, index)) => Some((table.schema.clone(), index.name.clone())),
+        Some(Object::Sequence) => {
+            let id = u32::try_from(number).ok().and_then(|n| n.checked_sub(FIRST_OID)).map(base::TableId);
+            let sequence = id.and_then(|id| context.catalog.sequences.get(&id));
+            sequence.map(|s| (s.schema.clone(), s.name.clone()))
+        }
+        Some(Object::Check(..) | Object::ForeignKey(..)) => None,
+        None => {
+            let mut catalogs = CATALOGS.iter().chain(OTHER_CATALOGS);
+            let known = catalogs.find(|(_, known)| i64::from(*known) == number);
+            return known.map_or_else(|| number.to_string(), |(name, _)| name.to_string());
+        }
+    };
+    match named {
+        None => number.to_string(),
+        Some((schema, name)) if context.search_path.contains(&schema) => quoted(&name).to_string(),
+        Some((schema, name)) => format!("{}.{}", quoted(&schema), quoted(&name)),
+    }
+}
+
+/// `pg_size_pretty`: bytes in the unit in which they have at most five digits, rounded.
+pub(super) fn size_shown(bytes: i64) -> String {
+    const BYTES_MAX: i64 = 10 << 10;
+    const OTHERS_MAX: i64 = (20 << 10) - 1;
+    if bytes.unsigned_abs() < BYTES_MAX as u64 {
+        return format!("{bytes} bytes");
+    }
+    // One bit more than the unit has, for rounding.
+    let mut halves = bytes / (1 << 9);
+    for unit in ["kB", "MB", "GB", "TB"] {
+        if halves.abs() < OTHERS_MAX {
+            return format!("{} {unit}", (halves + halves.signum()) / 2);
+        }
+        halves /= 1 << 10;
+    }
+    format!("{} PB", (halves + halves.signum()) / 2)
 }
 
 /// The object id of a relation by its name as text, or of a number as text. Errors: 42P01.
@@ -54,12 +126,19 @@ fn relation_named(context: &Context<'_>, text: &str) -> SqlResult<i64> {
         let index = || catalog.index_named(schema, name).map(|(_, index)| index.id);
         relation.or_else(|| sequence().map(|sequence| sequence.id)).or_else(index)
     });
+    // A primary key has no id of its own.
+    let of_key = || {
+        let has_it = |t: &&std::sync::Arc<Table>| {
+            has_primary_key(t) && t.primary_key_name == name && schemas.contains(&t.schema)
+        };
+        catalog.tables.values().find(has_it).map(|table| primary_key_oid(table))
+    };
     let is_catalog = parts.len() == 1 || parts[0] == "pg_catalog";
     let known = || {
         let mut catalogs = CATALOGS.iter().chain(OTHER_CATALOGS).filter(|_| is_catalog);
         catalogs.find(|(known, _)| *known == name).map(|(_, number)| *number)
     };
-    found.map(oid).or_else(known).map(i64::from).ok_or_else(|| {
+    found.map(oid).or_else(of_key).or_else(known).map(i64::from).ok_or_else(|| {
         SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{text}\" does not exist"))
     })
 }

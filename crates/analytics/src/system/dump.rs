@@ -163,6 +163,9 @@ pub(super) fn question(statement: &Statement) -> Option<Statement> {
         let wanted = condition("adrelid", &list_of(query)?);
         return parse(&format!("{places} WHERE {wanted} ORDER BY adrelid, adnum"));
     }
+    if text.contains("typrelkind") && text.contains("FROM pg_type") {
+        return parse("SELECT * FROM pg_catalog.meridian_dump_types ORDER BY oid");
+    }
     if text.contains("is_identity_sequence") {
         return parse("SELECT * FROM pg_catalog.meridian_dump_relations ORDER BY oid");
     }

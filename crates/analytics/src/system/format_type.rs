@@ -1,5 +1,7 @@
-//! `format_type`: the catalog library's, but for arrays, whose elements it shows without their limits.
+//! `format_type`: the catalog library's, but for arrays, whose elements it shows without their limits, and for types
+//! that users made.
 
+use crate::context::OwnedContext;
 use datafusion::arrow::array::{AsArray, Int64Array, StringArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
@@ -7,16 +9,35 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
 use datafusion_pg_catalog::pg_catalog::format_type::create_format_type_udf;
 use sql::types::element_oid;
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The function for a planner.
-pub(super) fn function() -> ScalarUDF {
-    ScalarUDF::new_from_impl(FormatType { library: create_format_type_udf() })
+pub(super) fn function(asked: OwnedContext) -> ScalarUDF {
+    ScalarUDF::new_from_impl(FormatType { library: create_format_type_udf(), asked })
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
 struct FormatType {
     library: ScalarUDF,
+    asked: OwnedContext,
+}
+
+impl fmt::Debug for FormatType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+impl PartialEq for FormatType {
+    fn eq(&self, other: &FormatType) -> bool {
+        Arc::ptr_eq(&self.asked.catalog, &other.asked.catalog)
+    }
+}
+impl Eq for FormatType {}
+impl Hash for FormatType {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.library.hash(state);
+    }
 }
 
 impl ScalarUDFImpl for FormatType {
@@ -40,6 +61,10 @@ impl ScalarUDFImpl for FormatType {
         arguments.args[0] = ColumnarValue::Array(cast(&elements, arguments.arg_fields[0].data_type())?);
         let shown = self.library.inner().invoke_with_args(arguments)?.to_array(rows)?;
         let shown = shown.as_string::<i32>().iter().zip(oids).map(|(text, oid)| {
+            let own = oid.and_then(|oid| super::user_types::shown(&self.asked.context(), oid));
+            if own.is_some() {
+                return own;
+            }
             let text = text?;
             Some(if element(oid).is_some() { format!("{text}[]") } else { text.to_string() })
         });

@@ -1,6 +1,6 @@
 //! Functions over the catalog, made anew for each query that calls one.
 
-use super::definitions::{index_definition, list};
+use super::definitions::{self, index_definition, list};
 use super::pg_tables::{Object, elements, object};
 use super::privileges::{self, Named};
 use crate::cluster::ReplicaCommand;
@@ -75,7 +75,9 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("meridian_replica", DataType::Utf8),
     ("pg_backend_pid", DataType::Int32),
     ("meridian_regclass", DataType::Int64),
+    ("to_regclass", DataType::Int64),
     ("to_regtype", DataType::Int64),
+    ("meridian_regtype", DataType::Int64),
     ("meridian_element", DataType::Int64),
     ("gen_random_uuid", DataType::FixedSizeBinary(16)),
 ];
@@ -83,9 +85,10 @@ const FUNCTIONS: &[(&str, DataType)] = &[
 /// Return names: lists of text.
 const KEY_NAMES: &str = "meridian_key_names";
 const MEMBER_OF: &str = "meridian_member_of";
+const LABELS: &str = "meridian_labels";
 
 pub(super) fn is_one(name: &str) -> bool {
-    name == KEY_NAMES || name == MEMBER_OF || FUNCTIONS.iter().any(|(known, _)| *known == name)
+    [KEY_NAMES, MEMBER_OF, LABELS].contains(&name) || FUNCTIONS.iter().any(|(known, _)| *known == name)
 }
 
 pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> {
@@ -93,6 +96,8 @@ pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> 
     let (name, returns) = match name {
         KEY_NAMES => (KEY_NAMES, names),
         MEMBER_OF => (MEMBER_OF, names),
+        LABELS => (LABELS, names),
+        "format_type" => return Some(Arc::new(super::format_type::function(context.to_owned()))),
         _ => FUNCTIONS.iter().find(|(n, _)| *n == name)?.clone(),
     };
     let volatility = match name {
@@ -157,12 +162,9 @@ impl ScalarUDFImpl for CatalogFunction {
                     (0..rows).map(|row| self.next_value(&arrays, row)).collect::<Result<Vec<_>>>()?;
                 Arc::new(Int64Array::from(values))
             }
-            DataType::Int64 if self.name == "to_regtype" => {
-                Arc::new((0..rows).map(|row| type_named(&word(&arrays, 0, row)?)).collect::<Int64Array>())
-            }
-            DataType::Int64 if self.name == "meridian_regclass" => {
+            DataType::Int64 if definitions::NAMED.contains(&self.name) => {
                 let names = (0..rows).map(|row| word(&arrays, 0, row));
-                Arc::new(super::definitions::relations_named(&self.asked.context(), names)?)
+                Arc::new(definitions::named(&self.asked.context(), self.name, names)?)
             }
             DataType::FixedSizeBinary(size) => {
                 let values = (0..rows).flat_map(|_| self.asked.analytics.node.generators.random_uuid());
@@ -276,16 +278,6 @@ fn refuse_setting(arrays: &[ArrayRef], row: usize) -> Result<()> {
     }
 }
 
-/// A type's object id; `None` if there is no such type.
-fn type_named(name: &str) -> Option<i64> {
-    match sql::parse::parse_expr(&format!("CAST(NULL AS {name})")).ok()? {
-        datafusion::sql::sqlparser::ast::Expr::Cast { data_type, .. } => {
-            sql::names::data_type(&data_type).ok().map(|t| i64::from(sql::types::type_oid(t)))
-        }
-        _ => None,
-    }
-}
-
 impl CatalogFunction {
     /// A setting's value belongs to the session, not to its catalog: few are known here.
     fn refuse_unknown_setting(&self, arrays: &[ArrayRef], row: usize) -> Result<()> {
@@ -359,10 +351,11 @@ impl CatalogFunction {
     }
 
     fn is_visible(&self, arrays: &[ArrayRef], row: usize) -> bool {
+        let Some(id) = number(arrays, 0, row) else { return self.name != "pg_table_is_visible" };
         if self.name != "pg_table_is_visible" {
-            return true;
+            let own = super::user_types::enum_of(&self.asked.context(), id);
+            return own.is_none_or(|of| super::user_types::is_visible(&self.asked.context(), of));
         }
-        let Some(id) = number(arrays, 0, row) else { return false };
         match object(&self.asked.context(), id) {
             Some(
                 Object::Table(t)
@@ -389,6 +382,9 @@ impl CatalogFunction {
     /// Names of the columns of a constraint.
     fn key_names(&self, arrays: &[ArrayRef], row: usize) -> Option<Vec<String>> {
         let context = self.asked.context();
+        if self.name == LABELS {
+            return super::user_types::labels(&context, number(arrays, 0, row)?);
+        }
         if self.name == MEMBER_OF {
             return Some(privileges::member_of(&context, role_id(arrays, row)?));
         }
@@ -458,13 +454,7 @@ impl CatalogFunction {
             // As a regclass is shown.
             "meridian_relation_name" => {
                 let id = number(arrays, 0, row)?;
-                Some(match object(&context, id) {
-                    Some(Object::Table(table)) if self.asked.search_path.contains(&table.schema) => {
-                        table.name.clone()
-                    }
-                    Some(Object::Table(table)) => format!("{}.{}", table.schema, table.name),
-                    _ => id.to_string(),
-                })
+                Some(definitions::relation_shown(&context, id))
             }
             "pg_get_userbyid" => privileges::role_name(&context, role_id(arrays, row)?),
             "current_user" | "current_role" | "user" => Some(self.asked.user.clone()),
@@ -484,7 +474,7 @@ impl CatalogFunction {
                 "jit" => Some("off".into()),
                 _ => None,
             },
-            "pg_size_pretty" => number(arrays, 0, row).map(|n| format!("{n} bytes")),
+            "pg_size_pretty" => number(arrays, 0, row).map(definitions::size_shown),
             "pg_get_serial_sequence" => {
                 let (table, column) = (word(arrays, 0, row)?, word(arrays, 1, row)?);
                 let table = table.rsplit('.').next()?.trim_matches('"').to_string();

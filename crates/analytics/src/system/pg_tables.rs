@@ -65,6 +65,8 @@ pub(super) fn make(context: &Context<'_>, name: &str) -> Option<Made> {
         "pg_views" => super::views_of_users::pg_views(context),
         "pg_depend" => depend::depend(context),
         "pg_tablespace" => tablespace(),
+        "pg_enum" => super::user_types::pg_enum(context),
+        "meridian_dump_types" => super::user_types::dumped(context),
         _ => return None,
     })
 }
@@ -368,6 +370,7 @@ fn attribute(context: &Context<'_>) -> Made {
 
 fn type_length(data_type: DataType) -> i64 {
     match data_type {
+        DataType::Enum(_) => 4,
         DataType::Boolean => 1,
         DataType::SmallInt => 2,
         DataType::Integer | DataType::Real | DataType::Date => 4,

@@ -36,7 +36,6 @@ const EMPTY_TABLES: &[&str] = &[
     "pg_partitioned_table",
     "pg_subscription",
     "pg_extension",
-    "pg_enum",
     "pg_transform",
     "pg_default_acl",
     "pg_init_privs",
@@ -47,7 +46,6 @@ const EMPTY_TABLES: &[&str] = &[
 impl SystemTables {
     pub fn install(context: &SessionContext) -> Result<SystemTables> {
         datafusion_pg_catalog::setup_pg_catalog(context, "meridian", EmptyContextProvider).map_err(|e| *e)?;
-        context.register_udf(super::format_type::function());
         let fixed = context.catalog("meridian").and_then(|c| c.schema("pg_catalog"));
         Ok(SystemTables {
             parser: PostgresCompatibilityParser::new(),
@@ -72,6 +70,8 @@ impl SystemTables {
             "current_catalog",
             "current_role",
             "::reg",
+            "AS reg",
+            "to_reg",
             "::REGCLASS",
             "OPERATOR(",
             "current_schema",
@@ -97,7 +97,9 @@ impl SystemTables {
         // Correlated subqueries that DataFusion cannot plan, as functions.
         let _: ControlFlow<()> = visit_expressions_mut(&mut rewritten, |e| {
             let replacement = match e {
-                ast::Expr::Cast { expr, data_type, .. } => super::dump::catalog_named(expr, data_type),
+                ast::Expr::Cast { expr, data_type, .. } => super::dump::catalog_named(expr, data_type)
+                    .or_else(|| type_named(expr, data_type))
+                    .or_else(|| named_as_text(expr, data_type)),
                 ast::Expr::Subquery(query) => replaced_subquery(query),
                 ast::Expr::Exists { subquery, .. } => replaced_exists(subquery),
                 // `ARRAY(SELECT …)` gathers a constraint's columns, a role's memberships, privileges on columns; or
@@ -110,6 +112,7 @@ impl SystemTables {
                         parse("current_role()")
                     }
                     ast::FunctionArguments::Subquery(query) => vectors::names_of_columns(query)
+                        .or_else(|| of_labels(query))
                         .or_else(|| of_roles(query))
                         .or_else(|| parse("CAST(NULL AS text)")),
                     _ => None,
@@ -121,6 +124,7 @@ impl SystemTables {
             }
             ControlFlow::Continue(())
         });
+        show_names(&mut rewritten);
         vectors::expand(&mut rewritten);
         Some(self.parser.rewrite(rewritten))
     }
@@ -141,6 +145,63 @@ impl SystemTables {
             .collect();
         let schema = Arc::new(Schema::new(fields).try_into().ok()?);
         Some(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
+    }
+}
+
+/// `regclass` or `regtype` for an object id that shows as the name of a relation or of a type.
+fn object_kind(e: &ast::Expr) -> Option<&'static str> {
+    let word = match e {
+        ast::Expr::Nested(e) => return object_kind(e),
+        ast::Expr::Function(f) => f.name.to_string().to_lowercase().replace("pg_catalog.", ""),
+        ast::Expr::Cast { data_type, .. } => word_of(data_type),
+        _ => return None,
+    };
+    match word.as_str() {
+        "meridian_regclass" | "to_regclass" | "regclass" => Some("regclass"),
+        "meridian_regtype" | "to_regtype" | "regtype" => Some("regtype"),
+        _ => None,
+    }
+}
+
+fn word_of(data_type: &ast::DataType) -> String {
+    data_type.to_string().to_lowercase().replace("pg_catalog.", "")
+}
+
+/// `'int4'::regtype`.
+fn type_named(e: &ast::Expr, to: &ast::DataType) -> Option<ast::Expr> {
+    let is_name = matches!(e, ast::Expr::Value(v) if matches!(v.value, ast::Value::SingleQuotedString(_)));
+    (is_name && word_of(to) == "regtype").then(|| parse(&format!("meridian_regtype({e})")))?
+}
+
+/// The object id of a relation or of a type as text is its name.
+fn named_as_text(e: &ast::Expr, to: &ast::DataType) -> Option<ast::Expr> {
+    let is_text =
+        matches!(sql::names::data_type(to), Ok(base::DataType::Text | base::DataType::Varchar { .. }));
+    is_text.then(|| name_of(e))?
+}
+
+/// What shows the name of an object id.
+fn name_of(e: &ast::Expr) -> Option<ast::Expr> {
+    match object_kind(e)? {
+        "regclass" => parse(&format!("meridian_relation_name({e})")),
+        _ => parse(&format!("format_type({e}, NULL)")),
+    }
+}
+
+/// Relations and types among the columns of the outermost query are shown by their names.
+fn show_names(statement: &mut Statement) {
+    let Statement::Query(query) = statement else { return };
+    let ast::SetExpr::Select(select) = query.body.as_mut() else { return };
+    for item in &mut select.projection {
+        let (ast::SelectItem::UnnamedExpr(e) | ast::SelectItem::ExprWithAlias { expr: e, .. }) = item else {
+            continue;
+        };
+        let (Some(kind), Some(shown)) = (object_kind(e), name_of(e)) else { continue };
+        let alias = match item {
+            ast::SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
+            _ => ast::Ident::new(kind),
+        };
+        *item = ast::SelectItem::ExprWithAlias { expr: shown, alias };
     }
 }
 
@@ -234,6 +295,17 @@ fn equal_to(condition: &ast::Expr, column: &str) -> Option<ast::Expr> {
 
 fn parse(text: &str) -> Option<ast::Expr> {
     sql::parse::parse_expr(text).ok()
+}
+
+/// psql's `\dT+` gathers a type's labels.
+fn of_labels(query: &ast::Query) -> Option<ast::Expr> {
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let first = select.from.first().and_then(|f| relation_name(&f.relation))?;
+    if first != "pg_enum" || !select.projection.first()?.to_string().ends_with("enumlabel") {
+        return None;
+    }
+    let of = equal_to(select.selection.as_ref()?, "enumtypid")?;
+    parse(&format!("meridian_labels({of})"))
 }
 
 /// psql's `\du` asks for a role's memberships, `\dp` for the privileges on a table's columns.

@@ -235,6 +235,7 @@ fn columns(context: &Context<'_>) -> Made {
                 DataType::Integer => ("integer".into(), None, Some(32), Some(0)),
                 DataType::BigInt => ("bigint".into(), None, Some(64), Some(0)),
                 DataType::Array(_) => ("ARRAY".into(), None, None, None),
+                DataType::Enum(_) => ("USER-DEFINED".into(), None, None, None),
                 other => (other.name(), None, None, None),
             };
             let number_or_null = |n: Option<u32>| n.map_or(Datum::Null, |n| Datum::Int(i64::from(n)));

@@ -70,6 +70,7 @@ pub fn text_of(value: &Datum, data_type: DataType) -> String {
         (Datum::Json(json), _) => return json.to_string(),
         (Datum::Text(json), DataType::Json) => return json.to_string(),
         (Datum::Float(f), _) if !f.is_finite() => quoted(&crate::text::display(value)),
+        (Datum::Int(_), t @ DataType::Enum(_)) => quoted(&crate::text::display_as(value, t)),
         (Datum::Int(_) | Datum::Float(_) | Datum::Decimal(_), t) => return crate::text::display_as(value, t),
         (Datum::Timestamp(_), t) => {
             let text = crate::text::display_as(value, t).replacen(' ', "T", 1);

@@ -14,6 +14,7 @@ pub fn value(out: &mut impl Write, value: &Datum, data_type: DataType, zone: Zon
     match (value, data_type) {
         (Datum::Null, _) => Ok(()),
         (Datum::Bool(b), _) => boolean(out, *b),
+        (Datum::Int(code), DataType::Enum(of)) => out.write_str(of.label(*code).unwrap_or_default()),
         (Datum::Int(i), _) => integer(out, *i),
         (Datum::Float(f), DataType::Real) => real(out, *f as f32),
         (Datum::Float(f), _) => double(out, *f),

@@ -25,6 +25,10 @@ const MADE: &str = "
     INSERT INTO orders (customer, at, data, u, ok, f, c) VALUES
         (1, '2024-02-03 04:05:06.789+00', '\\xdeadbeef', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', true, 1.5, 'ab'),
         (2, '2024-01-01 00:00:00+00', NULL, NULL, NULL, 'NaN', NULL);
+    CREATE TYPE mood AS ENUM ('sad', 'o''k', 'happy');
+    ALTER TYPE mood ADD VALUE 'low' BEFORE 'o''k';
+    CREATE TABLE feels (id int PRIMARY KEY, m mood DEFAULT 'low' CHECK (m <> 'sad'));
+    INSERT INTO feels VALUES (1, 'happy'), (2, 'o''k');
     CREATE SCHEMA other;
     CREATE TABLE other.plain (a int, b text);
     INSERT INTO other.plain VALUES (1, 'x'), (2, NULL)";
@@ -42,6 +46,8 @@ const ASKED: &[(&str, &str)] = &[
     ),
     ("SELECT string_agg(concat_ws('/', a, b), '; ' ORDER BY a) FROM other.plain", "1/x; 2"),
     ("SELECT name FROM rich", "ann"),
+    ("SELECT string_agg(concat_ws('/', id, m), '; ' ORDER BY m) FROM feels", "2/o'k; 1/happy"),
+    ("INSERT INTO feels (id) VALUES (3) RETURNING m", "low"),
     ("SELECT obj_description('customers'::regclass, 'pg_class')", "who buys"),
     ("INSERT INTO customers (name) VALUES ('eve') RETURNING id", "3"),
     ("INSERT INTO orders (customer) VALUES (3) RETURNING id", "3"),

@@ -2,7 +2,7 @@
 
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::{Index, Table};
-use base::{Datum, Key, Place, Rank, Row, text};
+use base::{DataType, Datum, Key, Place, Rank, Row, text};
 
 /// Holds a new row against its size, NOT NULL and CHECK.
 pub(crate) fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
@@ -54,24 +54,29 @@ pub(crate) fn is_plainly_right(table: &Table, row: &Row) -> bool {
 }
 
 fn failing_row(table: &Table, values: &[Datum]) -> String {
-    let shown = table.visible_columns().filter_map(|(i, _)| values.get(i)).map(|value| {
-        let text = show(value);
-        match text.char_indices().nth(64) {
-            Some((end, _)) => format!("{}...", &text[..end]),
-            None => text,
-        }
-    });
+    let shown =
+        table.visible_columns().filter_map(|(i, c)| Some((values.get(i)?, c))).map(|(value, column)| {
+            let text = show(value, column.data_type);
+            match text.char_indices().nth(64) {
+                Some((end, _)) => format!("{}...", &text[..end]),
+                None => text,
+            }
+        });
     format!("Failing row contains ({}).", shown.collect::<Vec<_>>().join(", "))
 }
 
-fn show(value: &Datum) -> String {
-    if value.is_null() { "null".into() } else { text::display(value) }
+fn show(value: &Datum, data_type: DataType) -> String {
+    match data_type {
+        _ if value.is_null() => "null".into(),
+        DataType::Enum(_) => text::display_as(value, data_type),
+        _ => text::display(value),
+    }
 }
 
 /// `(a, b)=(1, 2)`.
 pub(crate) fn key_text(table: &Table, columns: &[usize], values: &[Datum]) -> String {
     let names: Vec<&str> = columns.iter().map(|&c| table.columns[c].name.as_str()).collect();
-    let shown: Vec<String> = columns.iter().map(|&c| show(&values[c])).collect();
+    let shown: Vec<String> = columns.iter().map(|&c| show(&values[c], table.columns[c].data_type)).collect();
     format!("({})=({})", names.join(", "), shown.join(", "))
 }
 

@@ -97,7 +97,9 @@ pub fn plan(
     statement: &Statement,
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Plan> {
-    sql::zones::within(context.zone, || plan_in_zone(context, statement, parameters))
+    sql::user_types::within(context.catalog, context.search_path, || {
+        sql::zones::within(context.zone, || plan_in_zone(context, statement, parameters))
+    })
 }
 
 fn plan_in_zone(

@@ -88,10 +88,12 @@ impl Session {
             Statement::ShowVariable { variable } => self.run_show(variable).await,
             Statement::Discard { object_type } => self.run_discard(object_type),
             Statement::Prepare { name, data_types, statement } => {
-                let hints = data_types
-                    .iter()
-                    .map(|t| names::parameter_type(t).map(Some))
-                    .collect::<SqlResult<Vec<_>>>()?;
+                let catalog = self.catalog();
+                let hints = || data_types.iter().map(|t| names::parameter_type(t).map(Some)).collect();
+                let hints: Vec<_> =
+                    sql::user_types::within(&catalog, &self.settings.search_path, || -> SqlResult<_> {
+                        hints()
+                    })?;
                 let name = names::fold(name);
                 let sql = statement.to_string();
                 let prepared = Prepared::new(self, &sql, Some(statement.as_ref().clone()), &hints)?;

@@ -458,11 +458,15 @@ pub(super) fn kept_default(context: &DdlContext<'_>, column: &Column, e: &ast::E
             let shown = base::text::display(&value.unwrap_or_else(|_| here.clone()));
             format!("'{}'", shown.replace('\'', "''"))
         }
-        _ => e.to_string(),
+        _ => {
+            let mut kept = e.clone();
+            crate::user_types::qualify(&mut kept);
+            kept.to_string()
+        }
     })
 }
 
-fn lowered_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<Expr> {
+pub(super) fn lowered_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<Expr> {
     let mut parameters = ParameterTypes::default();
     let mut lowering = context.lowering(&mut parameters);
     let scope = Scope::default();

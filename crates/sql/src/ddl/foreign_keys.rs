@@ -240,6 +240,7 @@ pub(super) fn are_comparable(a: DataType, b: DataType) -> bool {
         T::Json => 14,
         T::Jsonb => 15,
         T::Array(_) => 16,
+        T::Enum(of) => 17 + of.id().0,
     };
     family(a) == family(b) || (family(a) <= 1 && family(b) <= 1)
 }

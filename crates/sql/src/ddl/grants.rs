@@ -392,6 +392,20 @@ impl DdlContext<'_> {
                         self.check_owner(&Object::Relation(*id))?;
                     }
                 }
+                SchemaAction::PutEnum(of) if self.catalog.types.enums.contains_key(&of.id()) => {
+                    self.check_owner(&Object::Relation(of.id()))?;
+                }
+                SchemaAction::PutEnum(of) => {
+                    self.check_create(&of.description().schema)?;
+                    owned.push(Object::Relation(of.id()));
+                }
+                SchemaAction::DropType(id) => {
+                    let of = self.catalog.types.enums.get(id);
+                    let schema = of.map(|of| Object::Schema(of.description().schema.clone()));
+                    if !schema.is_some_and(|schema| self.roles().owns(self.standing, &schema)) {
+                        self.check_owner(&Object::Relation(*id))?;
+                    }
+                }
                 // What is said of a table made anew was said of the old one, of a new one LIKE another of that.
                 SchemaAction::Comment(..) if !made.is_empty() => {}
                 SchemaAction::Comment(what, _) => self.check_commented(what)?,

@@ -266,9 +266,10 @@ impl DdlContext<'_> {
         let relation = |id: &TableId| match (self.catalog.table(*id), self.catalog.sequences.get(id)) {
             (Some(table), _) => ("table", table.name.clone()),
             (None, Some(sequence)) => ("sequence", sequence.name.clone()),
-            (None, None) => match self.catalog.views.get(id) {
-                Some(view) => ("view", view.shape.name.clone()),
-                None => ("relation", id.0.to_string()),
+            (None, None) => match (self.catalog.views.get(id), self.catalog.types.enums.get(id)) {
+                (Some(view), _) => ("view", view.shape.name.clone()),
+                (None, Some(of)) => ("type", of.name()),
+                (None, None) => ("relation", id.0.to_string()),
             },
         };
         match object {

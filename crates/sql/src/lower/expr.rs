@@ -153,7 +153,7 @@ impl ExprLowering<'_> {
             }
             E::Value(value) => self.value(&value.value)?,
             E::TypedString(typed) => {
-                let to = names::data_type(&typed.data_type)?;
+                let to = self.named_type(&typed.data_type)?;
                 let ast::Value::SingleQuotedString(text) = &typed.value.value else {
                     return Err(Refusal::TooRich);
                 };
@@ -359,6 +359,11 @@ impl ExprLowering<'_> {
         Ok(Typed::known(Expr::Call(function, vec![value.expr]), data_type))
     }
 
+    /// The type of a name, which may be one of the catalog's.
+    fn named_type(&self, written: &ast::DataType) -> SqlResult<DataType> {
+        crate::user_types::within(self.catalog, self.search_path, || names::data_type(written))
+    }
+
     fn cast(&mut self, e: &ast::Expr, to: &ast::DataType) -> Lowered<Typed> {
         // regclass and the like belong to the catalog's queries.
         if matches!(to, ast::DataType::Regclass) {
@@ -367,12 +372,12 @@ impl ExprLowering<'_> {
         // An array without elements takes its type from the cast.
         if let ast::Expr::Array(array) = e
             && array.elem.is_empty()
-            && let Ok(to @ DataType::Array(_)) = names::data_type(to)
+            && let Ok(to @ DataType::Array(_)) = self.named_type(to)
         {
             return Ok(Typed::known(Expr::Constant(Datum::Array(Vec::new().into())), to));
         }
         let is_unlimited = names::is_unlimited_numeric(to);
-        let to = match names::data_type(to) {
+        let to = match self.named_type(to) {
             Ok(to) => to,
             Err(error) if error.state == SqlState::FEATURE_NOT_SUPPORTED => return Err(Refusal::TooRich),
             Err(error) => return Err(error.into()),

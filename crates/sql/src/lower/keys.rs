@@ -421,6 +421,7 @@ pub fn key_value(value: Datum, column: DataType) -> KeyValue {
         (DataType::Time, value @ Datum::Time(_)) => Exact(value),
         (DataType::Interval, value @ Datum::Interval(_)) => Exact(value),
         (DataType::Jsonb, value @ Datum::Json(_)) => Exact(value),
+        (DataType::Enum(_), value @ Datum::Int(_)) => Exact(value),
         _ => Unusable,
     }
 }

@@ -130,14 +130,14 @@ fn has_pair(words: &[&TokenWithSpan], first: &str, second: &str) -> bool {
     words.windows(2).any(|pair| is_word(pair[0], first) && is_word(pair[1], second))
 }
 
-fn spaced(words: Vec<TokenWithSpan>) -> impl Iterator<Item = TokenWithSpan> {
+pub(super) fn spaced(words: Vec<TokenWithSpan>) -> impl Iterator<Item = TokenWithSpan> {
     words.into_iter().flat_map(|word| {
         let blank = TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span: word.span };
         [word, blank]
     })
 }
 
-fn is_word(t: &TokenWithSpan, word: &str) -> bool {
+pub(super) fn is_word(t: &TokenWithSpan, word: &str) -> bool {
     match &t.token {
         Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
         _ => false,

@@ -24,6 +24,18 @@ SET row_security = off;
 CREATE SCHEMA other;
 
 
+--
+-- Name: mood; Type: TYPE; Schema: public; Owner: -
+--
+
+CREATE TYPE public.mood AS ENUM (
+    'sad',
+    'low',
+    'o''k',
+    'happy'
+);
+
+
 SET default_tablespace = '';
 
 SET default_table_access_method = heap;
@@ -99,6 +111,17 @@ CREATE SEQUENCE public.free
 
 
 --
+-- Name: feels; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.feels (
+    id integer NOT NULL,
+    m public.mood DEFAULT 'low'::public.mood,
+    CONSTRAINT feels_m_check CHECK ((m <> 'sad'::public.mood))
+);
+
+
+--
 -- Name: orders; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -167,6 +190,16 @@ COPY public.customers (id, name, born, balance, note) FROM stdin;
 
 
 --
+-- Data for Name: feels; Type: TABLE DATA; Schema: public; Owner: -
+--
+
+COPY public.feels (id, m) FROM stdin;
+1	happy
+2	o'k
+\.
+
+
+--
 -- Data for Name: orders; Type: TABLE DATA; Schema: public; Owner: -
 --
 
@@ -211,6 +244,14 @@ ALTER TABLE ONLY public.customers
 
 ALTER TABLE ONLY public.customers
     ADD CONSTRAINT customers_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: feels feels_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.feels
+    ADD CONSTRAINT feels_pkey PRIMARY KEY (id);
 
 
 --

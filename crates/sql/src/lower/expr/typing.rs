@@ -3,6 +3,7 @@
 use crate::types::NUMERIC;
 use base::decimal::Decimal;
 use base::element::Element;
+use base::enumeration::EnumType;
 use base::error::SqlResult;
 use base::{DataType, Datum};
 
@@ -22,6 +23,7 @@ pub(super) enum Family {
     Jsonb,
     /// By its elements' type without limits.
     Array(Element),
+    Enum(EnumType),
 }
 
 pub(super) fn family(data_type: DataType) -> Family {
@@ -41,6 +43,7 @@ pub(super) fn family(data_type: DataType) -> Family {
         DataType::Interval => Family::Span,
         DataType::Json => Family::Json,
         DataType::Jsonb => Family::Jsonb,
+        DataType::Enum(of) => Family::Enum(of),
         DataType::Array(of) => Family::Array(match of.data_type() {
             DataType::Varchar { .. } | DataType::Char { .. } => Element::of(DataType::Text).unwrap_or(of),
             DataType::Numeric { .. } => Element::of(NUMERIC).unwrap_or(of),

@@ -1,0 +1,169 @@
+//! What the catalog shows of the types that users made: `pg_enum`, rows of `pg_type`, labels.
+
+use super::Made;
+use super::pg_tables::schema_oid;
+use crate::context::Context;
+use base::enumeration::EnumType;
+use base::roles::Object;
+use base::{DataType, Datum};
+use datafusion::arrow::array::{ArrayRef, StringArray, new_null_array};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::Field;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::common::Result;
+use datafusion::datasource::{ViewTable, provider_as_source};
+use datafusion::logical_expr::LogicalPlanBuilder;
+use sql::lower::{FIRST_OID, oid};
+use std::sync::Arc;
+
+/// Object ids of labels begin here: each type has room for so many.
+const FIRST_LABEL: u32 = 0x5000_0000;
+const LABELS_MAX: u32 = 1024;
+
+fn enums(context: &Context<'_>) -> impl Iterator<Item = EnumType> {
+    let known: Vec<EnumType> = context.catalog.types.enums.values().copied().collect();
+    known.into_iter()
+}
+
+/// The type of an object id.
+pub(super) fn enum_of(context: &Context<'_>, number: i64) -> Option<EnumType> {
+    let id = u32::try_from(number).ok()?.checked_sub(FIRST_OID)?;
+    context.catalog.types.enums.get(&base::TableId(id)).copied()
+}
+
+/// Whether a type of ours is found without its schema.
+pub(super) fn is_visible(context: &Context<'_>, of: EnumType) -> bool {
+    let named = |schema: &String| context.catalog.types.named(schema, &of.description().name);
+    context.search_path.iter().find_map(named) == Some(of)
+}
+
+/// `format_type` of a type of ours.
+pub(super) fn shown(context: &Context<'_>, number: i64) -> Option<String> {
+    let of = enum_of(context, number)?;
+    let plain = of.name();
+    let schema = &of.description().schema;
+    Some(match (is_visible(context, of), schema == "public") {
+        (true, false) => plain.split_once('.').map_or(plain.clone(), |(_, name)| name.into()),
+        (false, true) => format!("public.{plain}"),
+        _ => plain,
+    })
+}
+
+pub(super) fn pg_enum(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("oid", DataType::Integer),
+        ("enumtypid", DataType::Integer),
+        ("enumsortorder", DataType::Real),
+        ("enumlabel", DataType::Text),
+    ]);
+    for of in enums(context) {
+        for (nth, label) in of.description().labels.iter().enumerate() {
+            made.rows.push(vec![
+                Datum::Int(i64::from(FIRST_LABEL + of.id().0 * LABELS_MAX) + nth as i64),
+                Datum::Int(oid(of.id()).into()),
+                Datum::Float(nth as f64 + 1.0),
+                Datum::text(&label.text),
+            ]);
+        }
+    }
+    made
+}
+
+/// The labels of a type in their order, for clients that gather them in one value.
+pub(super) fn labels(context: &Context<'_>, number: i64) -> Option<Vec<String>> {
+    enum_of(context, number).map(|of| of.description().labels.iter().map(|l| l.text.clone()).collect())
+}
+
+/// Types as `pg_dump` asks for them.
+pub(super) fn dumped(context: &Context<'_>) -> Made {
+    const COLUMNS: [(&str, DataType); 13] = [
+        ("tableoid", DataType::Integer),
+        ("oid", DataType::Integer),
+        ("typname", DataType::Text),
+        ("typnamespace", DataType::Integer),
+        ("typacl", DataType::Text),
+        ("acldefault", DataType::Text),
+        ("typowner", DataType::Integer),
+        ("typelem", DataType::Integer),
+        ("typrelid", DataType::Integer),
+        ("typrelkind", DataType::Text),
+        ("typtype", DataType::Text),
+        ("typisdefined", DataType::Boolean),
+        ("isarray", DataType::Boolean),
+    ];
+    let mut made = Made::new(&COLUMNS);
+    for of in enums(context) {
+        let what = of.description();
+        let owner = context.catalog.roles.owner_of(&Object::Relation(of.id()));
+        made.rows.push(vec![
+            Datum::Int(1247),
+            Datum::Int(oid(of.id()).into()),
+            Datum::text(&what.name),
+            Datum::Int(schema_oid(context, &what.schema).into()),
+            Datum::Null,
+            Datum::Null,
+            Datum::Int(owner.0.into()),
+            Datum::Int(0),
+            Datum::Int(0),
+            Datum::text(" "),
+            Datum::text("e"),
+            Datum::Bool(true),
+            Datum::Bool(false),
+        ]);
+    }
+    made
+}
+
+/// `pg_type`: PostgreSQL's own types, and those that users made.
+pub(super) fn with_own(
+    context: &Context<'_>,
+    fixed: Arc<dyn TableProvider>,
+) -> Result<Arc<dyn TableProvider>> {
+    let own: Vec<EnumType> = enums(context).collect();
+    if own.is_empty() {
+        return Ok(fixed);
+    }
+    let schema = fixed.schema();
+    let column = |field: &Arc<Field>| -> Result<ArrayRef> {
+        let values: Vec<Option<String>> =
+            own.iter().map(|of| type_field(context, *of, field.name())).collect();
+        if values.iter().all(Option::is_none) {
+            return Ok(new_null_array(field.data_type(), own.len()));
+        }
+        Ok(cast(&StringArray::from(values), field.data_type())?)
+    };
+    let columns = schema.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
+    let batch = RecordBatch::try_new(schema.clone(), columns)?;
+    let made: Arc<dyn TableProvider> = Arc::new(MemTable::try_new(schema, vec![vec![batch]])?);
+    let scan = |provider| LogicalPlanBuilder::scan("pg_type", provider_as_source(provider), None);
+    let both = scan(fixed)?.union(scan(made)?.build()?)?.build()?;
+    Ok(Arc::new(ViewTable::new(both, None)))
+}
+
+/// A column of a type's row in `pg_type`, as text; `None` is null.
+fn type_field(context: &Context<'_>, of: EnumType, name: &str) -> Option<String> {
+    let what = of.description();
+    Some(match name {
+        "oid" => oid(of.id()).to_string(),
+        "typname" => what.name.clone(),
+        "typnamespace" => schema_oid(context, &what.schema).to_string(),
+        "typowner" => context.catalog.roles.owner_of(&Object::Relation(of.id())).0.to_string(),
+        "typlen" => "4".into(),
+        "typbyval" | "typisdefined" => "true".into(),
+        "typtype" => "e".into(),
+        "typcategory" => "E".into(),
+        "typispreferred" | "typnotnull" => "false".into(),
+        "typdelim" => ",".into(),
+        "typrelid" | "typelem" | "typarray" | "typbasetype" | "typndims" | "typcollation" => "0".into(),
+        "typinput" => "enum_in".into(),
+        "typoutput" => "enum_out".into(),
+        "typreceive" => "enum_recv".into(),
+        "typsend" => "enum_send".into(),
+        "typsubscript" | "typmodin" | "typmodout" | "typanalyze" => "-".into(),
+        "typalign" => "i".into(),
+        "typstorage" => "p".into(),
+        "typtypmod" => "-1".into(),
+        _ => return None,
+    })
+}

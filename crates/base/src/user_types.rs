@@ -1,0 +1,138 @@
+//! Types that users have made, as the catalog keeps them.
+//!
+//! KEEPS: a column's type holds the description that the catalog has of it, so an ALTER TYPE describes every table and
+//! view anew that has such a column; no two types of one schema have one name.
+
+use crate::enumeration::EnumType;
+use crate::error::SqlResult;
+use crate::expr::Expr;
+use crate::roles::Object;
+use crate::schema::{Catalog, Table, stale_schema};
+use crate::{DataType, TableId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UserTypes {
+    pub enums: BTreeMap<TableId, EnumType>,
+}
+
+impl UserTypes {
+    pub fn is_empty(&self) -> bool {
+        self.enums.is_empty()
+    }
+
+    /// Ids of a schema's types.
+    pub fn in_schema<'a>(&'a self, schema: &'a str) -> impl Iterator<Item = TableId> + 'a {
+        self.enums.values().filter(move |e| e.description().schema == schema).map(|e| e.id())
+    }
+
+    /// Whether a schema has a type of a name.
+    pub fn has(&self, schema: &str, name: &str) -> bool {
+        self.named(schema, name).is_some()
+    }
+
+    pub fn named(&self, schema: &str, name: &str) -> Option<EnumType> {
+        let is_it = |e: &&EnumType| e.description().schema == schema && e.description().name == name;
+        self.enums.values().find(is_it).copied()
+    }
+}
+
+impl Catalog {
+    /// Errors: 40001 if another type has taken the name meanwhile.
+    pub(crate) fn put_enum(&mut self, of: EnumType) -> SqlResult<()> {
+        let (schema, name) = (&of.description().schema, &of.description().name);
+        if self.types.named(schema, name).is_some_and(|other| other.id() != of.id()) {
+            return Err(stale_schema());
+        }
+        self.next_id = self.next_id.max(of.id().0 + 1);
+        Arc::make_mut(&mut self.types).enums.insert(of.id(), of);
+        let version = self.version;
+        for table in self.tables.values_mut().filter(|table| has_column_of(table, of)) {
+            let table = Arc::make_mut(table);
+            retype(table, of);
+            table.version = version;
+        }
+        for view in self.views.values_mut().filter(|view| has_column_of(&view.shape, of)) {
+            retype(Arc::make_mut(&mut Arc::make_mut(view).shape), of);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn drop_type(&mut self, id: TableId) -> SqlResult<()> {
+        Arc::make_mut(&mut self.types).enums.remove(&id).ok_or_else(stale_schema)?;
+        Arc::make_mut(&mut self.roles).forget_relation(id);
+        Ok(())
+    }
+
+    /// Whom a type belongs to, in terms of roles.
+    pub fn type_object(id: TableId) -> Object {
+        Object::Relation(id)
+    }
+}
+
+fn has_column_of(table: &Table, of: EnumType) -> bool {
+    let named = |e: &Expr| {
+        let mut found = false;
+        e.walk(&mut |e| {
+            found |= match e {
+                Expr::Cast(_, t) => *t == DataType::Enum(of),
+                Expr::Convert(_, a, b) => [*a, *b].contains(&DataType::Enum(of)),
+                _ => false,
+            };
+        });
+        found
+    };
+    table.columns.iter().any(|column| column.data_type == DataType::Enum(of))
+        || table.checks.iter().any(|check| named(&check.expr))
+}
+
+fn retype(table: &mut Table, of: EnumType) {
+    for column in &mut table.columns {
+        if column.data_type == DataType::Enum(of) {
+            column.data_type = DataType::Enum(of);
+        }
+    }
+    table.checks_mut().for_each(|check| check.expr.retype(of));
+}
+
+impl Expr {
+    /// The same with another description of a type; codes in it stay what they are.
+    pub fn retype(&mut self, to: EnumType) {
+        let renew = |data_type: &mut DataType| {
+            if *data_type == DataType::Enum(to) {
+                *data_type = DataType::Enum(to);
+            }
+        };
+        match self {
+            Expr::Column(_) | Expr::Constant(_) => {}
+            Expr::Unary(_, a) | Expr::IsNull(a) => a.retype(to),
+            Expr::Cast(a, data_type) => {
+                renew(data_type);
+                a.retype(to);
+            }
+            Expr::Convert(a, from, into) => {
+                renew(from);
+                renew(into);
+                a.retype(to);
+            }
+            Expr::Binary(_, a, b) | Expr::IsSame(a, b) | Expr::Like(a, b, _) => {
+                a.retype(to);
+                b.retype(to);
+            }
+            Expr::In(a, list) => {
+                a.retype(to);
+                list.iter_mut().for_each(|e| e.retype(to));
+            }
+            Expr::Case(branches, otherwise) => {
+                for (condition, value) in branches {
+                    condition.retype(to);
+                    value.retype(to);
+                }
+                otherwise.iter_mut().for_each(|e| e.retype(to));
+            }
+            Expr::Call(_, arguments) => arguments.iter_mut().for_each(|e| e.retype(to)),
+        }
+    }
+}

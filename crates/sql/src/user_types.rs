@@ -1,0 +1,138 @@
+//! The types that users have made, for whoever plans a statement on a thread.
+//!
+//! A type's name can stand wherever a type can, so reading names asks here, as it asks [`crate::zones`] for the session's
+//! zone. Planning sets it; what is planned holds the types themselves ([`base::enumeration::EnumType`]) and asks no more.
+
+use base::TableId;
+use base::enumeration::EnumType;
+use base::schema::Catalog;
+use base::user_types::UserTypes;
+use sqlparser::ast::{
+    DataType, Expr, Ident, ObjectName, Statement, VisitMut, visit_expressions, visit_expressions_mut,
+};
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+#[derive(Clone)]
+struct Known {
+    types: Arc<UserTypes>,
+    search_path: Arc<[String]>,
+}
+
+thread_local! {
+    static KNOWN: RefCell<Option<Known>> = const { RefCell::new(None) };
+}
+
+/// Plans something over a catalog's types.
+pub fn within<T>(catalog: &Catalog, search_path: &[String], work: impl FnOnce() -> T) -> T {
+    // Most databases have none, and nobody asks them for one.
+    let known = (!catalog.types.is_empty())
+        .then(|| Known { types: catalog.types.clone(), search_path: search_path.into() });
+    knowing(known, work)
+}
+
+fn knowing<T>(known: Option<Known>, work: impl FnOnce() -> T) -> T {
+    struct Back(Option<Known>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            KNOWN.set(self.0.take());
+        }
+    }
+    let _back = Back(KNOWN.replace(known));
+    work()
+}
+
+/// Work that knows the calling thread's types, whichever thread runs it.
+pub(crate) fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let known = KNOWN.with_borrow(Clone::clone);
+    move || knowing(known, work)
+}
+
+/// The type of a name, along the search path if it has no schema.
+pub(crate) fn named(schema: Option<&str>, name: &str) -> Option<EnumType> {
+    KNOWN.with_borrow(|known| {
+        let known = known.as_ref()?;
+        match schema {
+            Some(schema) => known.types.named(schema, name),
+            None => known.search_path.iter().find_map(|schema| known.types.named(schema, name)),
+        }
+    })
+}
+
+/// The type of an id; one without labels where the thread knows none.
+pub fn enum_of(id: TableId) -> EnumType {
+    let known = KNOWN.with_borrow(|known| known.as_ref()?.types.enums.get(&id).copied());
+    known.unwrap_or_else(|| EnumType::unknown(id))
+}
+
+/// Whether a statement names a type that a user made, where the thread knows it.
+pub fn are_named_in(statement: &Statement) -> bool {
+    if KNOWN.with_borrow(Option::is_none) {
+        return false;
+    }
+    visit_expressions(statement, |e| {
+        let written = match e {
+            Expr::Cast { data_type, .. } => data_type,
+            Expr::TypedString(typed) => &typed.data_type,
+            _ => return ControlFlow::Continue(()),
+        };
+        match crate::names::data_type(written) {
+            Ok(base::DataType::Enum(_)) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    })
+    .is_break()
+}
+
+/// Writes out the schemas of types, in what is kept as text: it means the same under any search path.
+pub(crate) fn qualify(tree: &mut impl VisitMut) {
+    let _: ControlFlow<()> = visit_expressions_mut(tree, |e| {
+        let written = match e {
+            Expr::Cast { data_type, .. } => data_type,
+            Expr::TypedString(typed) => &mut typed.data_type,
+            _ => return ControlFlow::Continue(()),
+        };
+        if let DataType::Custom(name, _) = written
+            && let Ok([word]) = crate::names::parts(name).as_deref()
+            && let Ok(base::DataType::Enum(of)) = crate::names::data_type(written)
+        {
+            let schema = of.description().schema.clone();
+            let parts = [schema, word.clone()].map(|part| Ident::with_quote('"', part));
+            *written = DataType::Custom(ObjectName::from(parts.to_vec()), Vec::new());
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::enumeration::Enumeration;
+
+    #[test]
+    fn a_name_is_found_along_the_search_path() {
+        let mut catalog = Catalog::default();
+        let of = |id, schema: &str| {
+            let labels = vec![format!("of {schema}")];
+            EnumType::of(Enumeration::new(TableId(id), schema.into(), "mood".into(), labels).unwrap())
+        };
+        let types = Arc::make_mut(&mut catalog.types);
+        types.enums = [of(7, "public"), of(8, "other")].into_iter().map(|e| (e.id(), e)).collect();
+        let path = ["other".to_string(), "public".to_string()];
+        let found = |schema| named(schema, "mood").map(EnumType::id);
+        within(&catalog, &path, || {
+            assert_eq!(found(None), Some(TableId(8)));
+            assert_eq!(found(Some("public")), Some(TableId(7)));
+            assert_eq!(enum_of(TableId(7)).description().labels[0].text, "of public");
+            assert_eq!(carried(|| found(None))(), Some(TableId(8)));
+            let mut text = crate::parse::parse_expr("f('x'::mood, mood 'y', 'z'::public.mood)").unwrap();
+            qualify(&mut text);
+            let wanted = r#"f('x'::"other"."mood", "other"."mood" 'y', 'z'::public.mood)"#;
+            assert_eq!(text.to_string(), wanted);
+            within(&Catalog::default(), &path, || assert_eq!(found(None), None));
+        });
+        assert_eq!(found(None), None);
+        assert!(enum_of(TableId(7)).description().labels.is_empty());
+    }
+}
