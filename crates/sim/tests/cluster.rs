@@ -81,6 +81,21 @@ fn nodes_that_crash_come_back_with_what_they_recorded() {
 }
 
 #[test]
+fn seeds_of_nodes_with_records_that_found_a_fault() {
+    let found = [
+        // A reader wanted another copy of a partition before its new life had heard that the first one had come.
+        (7301, "wan3-mixed-forgets"),
+        // Two gateways went on with the same request in step, until one told its client that nothing had changed.
+        (7032, "wan3-everything"),
+    ];
+    for (seed, plan) in found {
+        let case = Case::new(seed, Plan::named(plan).unwrap(), Consistency::Regular);
+        let case = Case { records: true, ..case };
+        guarded(&case, "perseus+records", || run::run(&case)).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+#[test]
 fn weaker_levels_keep_what_they_promise() {
     for level in [Consistency::Regular, Consistency::Session, Consistency::Stale] {
         for plan in ["wan3-calm", "wan3-mixed"] {

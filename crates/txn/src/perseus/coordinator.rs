@@ -19,9 +19,6 @@ use base::txn::{Outcome, Submission, Transaction};
 use base::{NodeId, Rank, RegionId, SqlError, SqlState, Time, TxnId};
 use std::collections::BTreeSet;
 
-/// Attempts without effect after which a client is told to try again itself.
-const ATTEMPTS_MAX: u32 = 16;
-
 impl Perseus {
     pub(super) fn submitted(&mut self, now: Time, submission: Submission, out: &mut Out) -> TxnId {
         let id = self.gateway.name(self.cluster.me);
@@ -55,7 +52,7 @@ impl Perseus {
         id
     }
 
-    fn begin(&mut self, now: Time, payload: Payload, out: &mut Out) {
+    pub(super) fn begin(&mut self, now: Time, payload: Payload, out: &mut Out) {
         let id = payload.transaction.id;
         if let Some(request) = payload.request
             && let Some(first) = self.claimed(request, id)
@@ -80,35 +77,6 @@ impl Perseus {
         } else {
             self.coordinate(now, payload, out);
         }
-    }
-
-    /// Once more, after an attempt that ended without effect.
-    pub(super) fn submit_again(&mut self, now: Time, again: Again, out: &mut Out) {
-        let Again { mut payload, mut origin } = again;
-        let last = payload.transaction.id;
-        self.gateway.take_origin(last);
-        origin.attempts += 1;
-        if origin.attempts > ATTEMPTS_MAX {
-            let error = SqlError::new(
-                SqlState::SERIALIZATION_FAILURE,
-                "the transaction could not be brought to all its participants",
-            );
-            let error = error
-                .detail(format!(
-                    "{ATTEMPTS_MAX} attempts were taken over by others and ended without effect."
-                ))
-                .hint("Try again; nothing was changed.");
-            self.gateway.begun(last, origin);
-            let regions = BTreeSet::new();
-            self.answer_for(now, last, last, now.rank(), Outcome::Aborted(error), regions);
-            return;
-        }
-        base::sometimes!("a transaction that ended without effect is submitted again");
-        let id = self.gateway.name(self.cluster.me);
-        self.gateway.begun(id, origin);
-        payload.transaction.id = id;
-        payload.transaction.min_rank = payload.transaction.min_rank.max(self.gateway.answered());
-        self.begin(now, payload, out);
     }
 
     fn coordinate(&mut self, now: Time, payload: Payload, out: &mut Out) {
@@ -226,7 +194,7 @@ impl Perseus {
         if noops > 0 {
             let again = Again { payload: coordination.payload, origin };
             if let Some(again) = self.wait_on(txn, again) {
-                self.submit_again(now, again, out);
+                self.submit_again(now, again);
             }
             return;
         }

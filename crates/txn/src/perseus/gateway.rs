@@ -4,7 +4,7 @@
 //! one; an answer goes to the submission that its transaction is an attempt of.
 
 use super::coordination::{Coordination, Origin, Stations};
-use super::message::Floor;
+use super::message::{Floor, Payload};
 use crate::engine::{Answer, EngineEffect};
 use crate::gate::ReplyGate;
 use base::txn::Outcome;
@@ -21,6 +21,8 @@ pub(super) struct Gateway {
     named: Vec<Life>,
     /// Attempts under way, with the submissions that they belong to.
     origins: BTreeMap<TxnId, Origin>,
+    /// Attempts that ended without effect, each to be followed by another one after a pause.
+    paused: BTreeMap<TxnId, Payload>,
     gate: ReplyGate,
 }
 
@@ -42,6 +44,7 @@ impl Gateway {
             coordinating: BTreeMap::new(),
             named: Vec::new(),
             origins: BTreeMap::new(),
+            paused: BTreeMap::new(),
             gate: ReplyGate::default(),
         }
     }
@@ -121,6 +124,15 @@ impl Gateway {
     pub fn origin(&self, now: Time, txn: TxnId) -> Origin {
         let known = self.origins.get(&txn).copied();
         known.unwrap_or(Origin { id: txn, submitted_at: now, attempts: 0 })
+    }
+
+    /// An attempt ended without effect, and another one follows after a pause.
+    pub fn pause(&mut self, payload: Payload) {
+        self.paused.insert(payload.transaction.id, payload);
+    }
+    /// The pause after this attempt is over: what it takes to begin another one.
+    pub fn resume_after(&mut self, last: TxnId) -> Option<(Payload, Origin)> {
+        self.paused.remove(&last).zip(self.origins.remove(&last))
     }
 
     /// What is submitted here from now on is ranked above this.

@@ -315,4 +315,6 @@ pub enum Deadline {
     Recovery(TxnId),
     /// The end of a repeated request's first attempt.
     Attendance(TxnId),
+    /// Another attempt after this one, which ended without effect.
+    Again(TxnId),
 }

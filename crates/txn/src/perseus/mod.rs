@@ -41,7 +41,7 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | `gateway`, `coordination`, `crate::gate` | transactions named and coordinated here and how they ended, the submissions that they are attempts of, answers |
+//! | `gateway`, `coordination`, `again`, `crate::gate` | transactions named and coordinated here and how they ended, the submissions that they are attempts of, answers |
 //! | `requests` | claims of named requests, gateways' waits for others' attempts |
 //! | `recoveries` (`recovery`) | recoveries that this node leads |
 //! | `partitions` | conflict indexes, what is closed, how far logs are |
@@ -56,6 +56,7 @@
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
+mod again;
 mod closing;
 mod closure;
 mod cluster;

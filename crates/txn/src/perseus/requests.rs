@@ -10,7 +10,8 @@
 //! A gateway whose attempt meets another one's claim waits for the other's end, asking its participants. If
 //! that took effect, it is the answer, and the own attempt is recovered to end without effect (it cannot end
 //! otherwise: where the claim stands it is unknown). If that ended without effect, the own attempt goes on, or
-//! another is made. Two attempts may meet each other's claims: the one with the larger id withdraws at once.
+//! another is made after a pause ([`super::again`]). Two attempts may meet each other's claims: the one with the larger id
+//! withdraws at once.
 //!
 //! [`Options::keep_results_ns`]: super::Options::keep_results_ns
 
@@ -217,7 +218,7 @@ impl Perseus {
         let Some(attendance) = self.requests.attending.get_mut(&txn) else { return };
         attendance.ends.insert(from, (rank, share.clone()));
         if *share == Share::Noop {
-            self.attend_no_more(now, txn, out);
+            self.attend_no_more(now, txn);
             return;
         }
         if attendance.ends.len() < attendance.nodes.len() {
@@ -262,11 +263,11 @@ impl Perseus {
     }
 
     /// The attempt ended without effect: whoever waited for it goes on by itself.
-    fn attend_no_more(&mut self, now: Time, txn: TxnId, out: &mut Out) {
+    fn attend_no_more(&mut self, now: Time, txn: TxnId) {
         let Some(attendance) = self.requests.attending.remove(&txn) else { return };
         for (_, again) in attendance.waiting {
             if let Some(again) = again {
-                self.submit_again(now, again, out);
+                self.submit_again(now, again);
             }
         }
     }
@@ -286,9 +287,9 @@ impl Perseus {
     }
 
     /// A participant has collected the transaction, and this gateway did not hear of its end.
-    pub(super) fn on_gone(&mut self, now: Time, txn: TxnId, out: &mut Out) {
+    pub(super) fn on_gone(&mut self, now: Time, txn: TxnId) {
         self.recoveries.remove(txn);
-        self.attend_no_more(now, txn, out);
+        self.attend_no_more(now, txn);
         let Some(coordination) = self.gateway.coordination(txn) else { return };
         base::sometimes!("a coordinator was given up before it knew the end");
         if !coordination.is_told() {

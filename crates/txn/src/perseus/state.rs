@@ -181,7 +181,7 @@ impl Perseus {
             Message::Refused { txn, ballot } => self.on_refused(txn, ballot),
             Message::Duplicate { txn, first } => self.on_duplicate(now, txn, first, out),
             Message::Attend { txn, request } => self.on_attend(from, txn, request, out),
-            Message::Gone { txn } => self.on_gone(now, txn, out),
+            Message::Gone { txn } => self.on_gone(now, txn),
             Message::RemoteRead { txn, gathered, sent_at } => {
                 self.measured.delays.arrived(from, self.cluster.me, now.since(sent_at));
                 self.on_remote_read(txn, gathered)
@@ -229,6 +229,7 @@ impl Perseus {
                 Deadline::Inquiry(txn) => self.retry_inquiry(txn, out),
                 Deadline::Recovery(txn) => self.retry_recovery(now, txn, out),
                 Deadline::Attendance(txn) => self.retry_attendance(txn, out),
+                Deadline::Again(last) => self.go_on_after(now, last, out),
             };
             if again {
                 let pause =

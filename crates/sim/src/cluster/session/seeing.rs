@@ -21,10 +21,12 @@ impl Session {
         self.sources = vec![entry];
     }
 
-    /// Whether the gateway was cut off beyond its lease and has missed how its transaction ended.
+    /// Whether the gateway was cut off beyond its lease and has missed how its transaction ended, or has given it up while
+    /// another gateway may not have.
     pub(super) fn is_unknown(&self, outcome: &Outcome) -> bool {
         let unknown = SqlState::TRANSACTION_RESOLUTION_UNKNOWN;
-        self.habits.may_be_too_late && matches!(outcome, Outcome::Aborted(error) if error.state == unknown)
+        let may_be = self.habits.may_be_too_late || self.habits.may_be_undeliverable;
+        may_be && matches!(outcome, Outcome::Aborted(error) if error.state == unknown)
     }
 
     pub(super) fn one_shot_ended(&mut self, now: Time, entry: Entry, plan: &Plan, answer: Submitted) {

@@ -125,7 +125,7 @@ impl State {
         self.living().all(|n| {
             let engine = &self.nodes[n.0 as usize].engine;
             engine.schedule.pending_count() == 0
-                && engine.gateway.coordinated().count() == 0
+                && engine.gateway.under_way() == 0
                 && engine.recoveries.len() == 0
         })
     }

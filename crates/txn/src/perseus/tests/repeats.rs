@@ -2,8 +2,8 @@
 
 use super::judge::judge;
 use super::{World, access};
-use crate::perseus::{Message, Options};
-use base::time::SECOND;
+use crate::perseus::{Message, Options, Unfinished};
+use base::time::{MS, SECOND};
 use base::txn::Outcome;
 use base::{NodeId, SqlState};
 
@@ -44,6 +44,64 @@ fn a_request_repeated_at_every_gateway_at_once_is_done_once() {
         assert_eq!(world.rows[0].log.len(), 1);
         assert!(world.answers.values().all(|(_, answer)| answer.outcome.is_committed()));
         assert_eq!(world.answers.len(), 6);
+        world.check_empty();
+    }
+}
+
+/// Each claims it at the participant that is near. They used to go on in step until both had given up.
+#[test]
+fn two_gateways_with_the_same_request_do_not_meet_for_ever() {
+    for unfinished in [Unfinished::Complete, Unfinished::Abandon] {
+        for recover_after_ms in [25, 50, 100, 200, 400] {
+            let recover_after_ns = Some(recover_after_ms * MS);
+            for apart_ms in [0, 10, 40] {
+                let options = Options { recover_after_ns, unfinished, ..Options::default() };
+                let mut world = World::with_gateways(1, 2, options);
+                let wish = world.wish(access("w0.1 w1.1"));
+                let first = world.hand_in(4, wish.clone());
+                world.run_for_ms(apart_ms);
+                let second = world.repeat(3, &wish);
+                world.run_for_ms(30_000);
+                judge(&world);
+                for txn in [first, second] {
+                    let outcome = &world.answer(txn).outcome;
+                    assert!(
+                        outcome.is_committed(),
+                        "{unfinished:?} {recover_after_ms} {apart_ms}: {outcome:?}"
+                    );
+                }
+                assert_eq!(world.rows[0].log.len(), 1);
+                world.check_empty();
+            }
+        }
+    }
+}
+
+/// One that was sent elsewhere may still take effect.
+#[test]
+fn a_gateway_that_gives_up_a_named_request_does_not_say_that_nothing_was_changed() {
+    for is_named in [false, true] {
+        let options = Options { unfinished: Unfinished::Abandon, ..Options::default() };
+        let mut world = World::with_gateways(1, 2, options);
+        let is_kept = |from, to| from == NodeId(3) && to == NodeId(1);
+        world.passes = Box::new(move |from, to, message| {
+            !is_kept(from, to) || !matches!(message, Message::PreAccept { .. })
+        });
+        let mut wish = world.wish(access("w0.1 w1.1"));
+        wish.request = wish.request.filter(|_| is_named);
+        let txn = world.hand_in(3, wish.clone());
+        world.run_for_ms(120_000);
+        let Outcome::Aborted(error) = &world.answer(txn).outcome else { panic!("it did not take effect") };
+        let expected =
+            if is_named { SqlState::TRANSACTION_RESOLUTION_UNKNOWN } else { SqlState::SERIALIZATION_FAILURE };
+        assert_eq!(error.state, expected);
+        assert!(error.hint.is_some());
+        if is_named {
+            let again = world.repeat(4, &wish);
+            world.run_for_ms(10_000);
+            assert!(world.answer(again).outcome.is_committed());
+        }
+        judge(&world);
         world.check_empty();
     }
 }
