@@ -13,6 +13,7 @@ mod likes;
 mod merges;
 mod overriding;
 mod roles;
+mod row_locks;
 mod sequences;
 mod spellings;
 mod types;
@@ -62,7 +63,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     crate::interrupt::check()?;
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
-    let tokens = merges::known(tokens);
+    let tokens = row_locks::known(merges::known(tokens));
     let tokens = types::known(sequences::known(tokens));
     let tokens = likes::known(waits::known(tokens)?)?;
     let tokens = groups::enclosed(tokens);
