@@ -48,7 +48,7 @@ pub fn plan(
         // Rows of a part of the statement come under another name each time.
         && plan.tables().all(|table| table.schema != sql::with::SCHEMA)
         && key.1.len() <= KEPT_BYTES_MAX
-        && !sql::user_types::within(catalog, search_path, || sql::user_types::are_named_in(statement))
+        && !sql::user_types::within(catalog, search_path, || names::are_types_named_in(statement))
     {
         let of = (catalog.version, lookup.tables(statement));
         plans.keep(key, of, plan.clone(), plan.kept_bytes(optimized));

@@ -347,8 +347,8 @@ impl Catalog {
             SchemaAction::Roles(change) => Arc::make_mut(&mut self.roles).apply(change)?,
             SchemaAction::PutView(view) => self.put_view(view)?,
             SchemaAction::DropView(id) => self.drop_view(*id)?,
-            SchemaAction::PutEnum(of) => self.put_enum(*of)?,
-            SchemaAction::DropType(id) => self.drop_type(*id)?,
+            SchemaAction::PutEnum(of) => self.new_enum(*of)?,
+            SchemaAction::DropType(id) => self.forget_type(*id)?,
             SchemaAction::Comment(what, text) => {
                 Arc::make_mut(&mut self.comments).set(what.clone(), text.as_deref());
             }
@@ -359,6 +359,24 @@ impl Catalog {
             }
         }
         Ok(())
+    }
+
+    fn new_enum(&mut self, of: EnumType) -> SqlResult<()> {
+        self.next_id = self.next_id.max(of.id().0 + 1);
+        self.put_enum(of)
+    }
+
+    fn forget_type(&mut self, id: TableId) -> SqlResult<()> {
+        Arc::make_mut(&mut self.roles).forget_relation(id);
+        self.drop_type(id)
+    }
+
+    /// Describes anew the tables that have to do with a type.
+    pub(crate) fn retype_tables(&mut self, of: EnumType) {
+        let version = self.version;
+        for table in self.tables.values_mut().filter(|table| table.names_type(of)) {
+            *table = Arc::new(Table { version, ..table.retyped(of) });
+        }
     }
 
     fn claim_ids(&mut self, table: &Table) {
@@ -376,6 +394,26 @@ pub fn stale_schema() -> SqlError {
 impl Table {
     pub fn column_named(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
+    }
+    /// Whether a column or a check is of a type.
+    pub(crate) fn names_type(&self, of: EnumType) -> bool {
+        self.columns.iter().any(|column| column.data_type == DataType::Enum(of))
+            || self.checks.iter().any(|check| check.expr.names_type(of))
+    }
+    /// The same with another description of a type.
+    pub fn retyped(&self, of: EnumType) -> Table {
+        let is_it = |column: &Column| column.data_type == DataType::Enum(of);
+        let column = |column: &Column| match is_it(column) {
+            true => Column { data_type: DataType::Enum(of), ..column.clone() },
+            false => column.clone(),
+        };
+        let check = |check: &Check| {
+            let mut expr = check.expr.clone();
+            expr.retype(of);
+            Check { expr, ..check.clone() }
+        };
+        let columns = self.columns.iter().map(column).collect();
+        Table { columns, checks: self.checks.iter().map(check).collect(), ..self.clone() }
     }
     pub fn checks_mut(&mut self) -> impl Iterator<Item = &mut Check> {
         self.checks.iter_mut()

@@ -7,7 +7,7 @@ use crate::enumeration::EnumType;
 use crate::error::SqlResult;
 use crate::expr::Expr;
 use crate::roles::Object;
-use crate::schema::{Catalog, Table, stale_schema};
+use crate::schema::{Catalog, stale_schema};
 use crate::{DataType, TableId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,23 +46,14 @@ impl Catalog {
         if self.types.named(schema, name).is_some_and(|other| other.id() != of.id()) {
             return Err(stale_schema());
         }
-        self.next_id = self.next_id.max(of.id().0 + 1);
         Arc::make_mut(&mut self.types).enums.insert(of.id(), of);
-        let version = self.version;
-        for table in self.tables.values_mut().filter(|table| has_column_of(table, of)) {
-            let table = Arc::make_mut(table);
-            retype(table, of);
-            table.version = version;
-        }
-        for view in self.views.values_mut().filter(|view| has_column_of(&view.shape, of)) {
-            retype(Arc::make_mut(&mut Arc::make_mut(view).shape), of);
-        }
+        self.retype_tables(of);
+        self.retype_views(of);
         Ok(())
     }
 
     pub(crate) fn drop_type(&mut self, id: TableId) -> SqlResult<()> {
         Arc::make_mut(&mut self.types).enums.remove(&id).ok_or_else(stale_schema)?;
-        Arc::make_mut(&mut self.roles).forget_relation(id);
         Ok(())
     }
 
@@ -72,10 +63,11 @@ impl Catalog {
     }
 }
 
-fn has_column_of(table: &Table, of: EnumType) -> bool {
-    let named = |e: &Expr| {
+impl Expr {
+    /// Whether a cast in it is from or to a type.
+    pub(crate) fn names_type(&self, of: EnumType) -> bool {
         let mut found = false;
-        e.walk(&mut |e| {
+        self.walk(&mut |e| {
             found |= match e {
                 Expr::Cast(_, t) => *t == DataType::Enum(of),
                 Expr::Convert(_, a, b) => [*a, *b].contains(&DataType::Enum(of)),
@@ -83,21 +75,8 @@ fn has_column_of(table: &Table, of: EnumType) -> bool {
             };
         });
         found
-    };
-    table.columns.iter().any(|column| column.data_type == DataType::Enum(of))
-        || table.checks.iter().any(|check| named(&check.expr))
-}
-
-fn retype(table: &mut Table, of: EnumType) {
-    for column in &mut table.columns {
-        if column.data_type == DataType::Enum(of) {
-            column.data_type = DataType::Enum(of);
-        }
     }
-    table.checks_mut().for_each(|check| check.expr.retype(of));
-}
 
-impl Expr {
     /// The same with another description of a type; codes in it stay what they are.
     pub fn retype(&mut self, to: EnumType) {
         let renew = |data_type: &mut DataType| {

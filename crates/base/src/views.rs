@@ -3,6 +3,7 @@
 //! KEEPS: a definition names every table and view with its schema, so it means the same under any search path; what
 //! `uses` does not list, the definition does not read; no view uses itself, however indirectly.
 
+use crate::enumeration::EnumType;
 use crate::error::SqlResult;
 use crate::schema::{Catalog, Column, Identity, Placement, Table, stale_schema};
 use crate::{DataType, Datum, TableId};
@@ -82,6 +83,13 @@ impl Catalog {
         self.views.remove(&id).ok_or_else(stale_schema)?;
         Arc::make_mut(&mut self.roles).forget_relation(id);
         Ok(())
+    }
+    /// Describes anew the views that show a type.
+    pub(crate) fn retype_views(&mut self, of: EnumType) {
+        for view in self.views.values_mut().filter(|view| view.shape.names_type(of)) {
+            let shape = Arc::new(view.shape.retyped(of));
+            *view = Arc::new(View { shape, ..view.as_ref().clone() });
+        }
     }
     pub fn view_named(&self, schema: &str, name: &str) -> Option<&Arc<View>> {
         self.views.values().find(|v| v.shape.schema == schema && v.shape.name == name)

@@ -388,7 +388,7 @@ impl DdlContext<'_> {
             return Err(SqlError::unsupported("a volatile function in CHECK"));
         }
         let mut kept = expr.clone();
-        crate::user_types::qualify(&mut kept);
+        names::qualify_types(&mut kept);
         Ok(Check { name, sql: kept.to_string(), expr: lowered, is_validated: true })
     }
 

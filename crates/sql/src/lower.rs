@@ -21,10 +21,11 @@ mod texts;
 
 use crate::names;
 use crate::types::Column;
+pub use crate::types::{FIRST_OID, oid};
 use base::error::SqlResult;
 use base::expr::Expr;
 use base::schema::{Catalog, Table};
-use base::{DataType, SqlError, TableId};
+use base::{DataType, SqlError};
 use expr::ExprLowering;
 use scope::{ParameterTypes, Scope};
 use sqlparser::ast;
@@ -63,14 +64,6 @@ pub struct Lowering<'a> {
     pub search_path: &'a [String],
     pub database: &'a str,
     pub parameters: &'a mut ParameterTypes,
-}
-
-/// Object ids of tables and indexes begin here, as PostgreSQL's own user objects do.
-pub const FIRST_OID: u32 = 16_384;
-
-/// Object id of a table, index or sequence.
-pub fn oid(id: TableId) -> u32 {
-    FIRST_OID + id.0
 }
 
 /// Expressions that make result rows from table rows, and how the rows look.

@@ -7,9 +7,10 @@ use base::schema::{Catalog, Table};
 use base::views::Relation;
 use base::{DataType, SqlError};
 use sqlparser::ast::{
-    ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, Ident, ObjectName, ObjectNamePart,
-    TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, Expr, Ident, ObjectName,
+    ObjectNamePart, Statement, TimezoneInfo, VisitMut, visit_expressions, visit_expressions_mut,
 };
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// An identifier as the catalog has it: folded to small letters unless it was quoted.
@@ -232,4 +233,43 @@ pub fn is_serial(ast: &Ast) -> bool {
 pub fn is_unlimited_numeric(data_type: &Ast) -> bool {
     let (Ast::Numeric(limits) | Ast::Decimal(limits) | Ast::Dec(limits)) = data_type else { return false };
     *limits == ExactNumberInfo::None
+}
+
+/// Whether a statement names a type that a user made, where the thread knows it.
+pub fn are_types_named_in(statement: &Statement) -> bool {
+    if !crate::user_types::has_some() {
+        return false;
+    }
+    visit_expressions(statement, |e| {
+        let written = match e {
+            Expr::Cast { data_type, .. } => data_type,
+            Expr::TypedString(typed) => &typed.data_type,
+            _ => return ControlFlow::Continue(()),
+        };
+        match data_type(written) {
+            Ok(DataType::Enum(_)) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    })
+    .is_break()
+}
+
+/// Writes out the schemas of types, in what is kept as text: it means the same under any search path.
+pub(crate) fn qualify_types(tree: &mut impl VisitMut) {
+    let _: ControlFlow<()> = visit_expressions_mut(tree, |e| {
+        let written = match e {
+            Expr::Cast { data_type, .. } => data_type,
+            Expr::TypedString(typed) => &mut typed.data_type,
+            _ => return ControlFlow::Continue(()),
+        };
+        if let Ast::Custom(name, _) = written
+            && let Ok([word]) = parts(name).as_deref()
+            && let Ok(DataType::Enum(of)) = data_type(written)
+        {
+            let schema = of.description().schema.clone();
+            let parts = [schema, word.clone()].map(|part| Ident::with_quote('"', part));
+            *written = Ast::Custom(ObjectName::from(parts.to_vec()), Vec::new());
+        }
+        ControlFlow::Continue(())
+    });
 }

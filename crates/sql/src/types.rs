@@ -1,6 +1,6 @@
 //! Types as clients know them: columns of results, parameters, PostgreSQL's object ids and modifiers.
 
-use base::{DataType, Datum};
+use base::{DataType, Datum, TableId};
 
 /// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,14 @@ impl Column {
             origin: None,
         }
     }
+}
+
+/// Object ids of tables and indexes begin here, as PostgreSQL's own user objects do.
+pub const FIRST_OID: u32 = 16_384;
+
+/// Object id of a table, index, sequence or type that a user made.
+pub fn oid(id: TableId) -> u32 {
+    FIRST_OID + id.0
 }
 
 /// Types with their arrays, by PostgreSQL's object ids.
@@ -117,7 +125,7 @@ pub fn type_oid(data_type: DataType) -> u32 {
         DataType::Json => 114,
         DataType::Jsonb => 3802,
         DataType::Array(of) => array_oid(type_oid(of.data_type())),
-        DataType::Enum(of) => crate::lower::oid(of.id()),
+        DataType::Enum(of) => oid(of.id()),
     }
 }
 

@@ -7,11 +7,7 @@ use base::TableId;
 use base::enumeration::EnumType;
 use base::schema::Catalog;
 use base::user_types::UserTypes;
-use sqlparser::ast::{
-    DataType, Expr, Ident, ObjectName, Statement, VisitMut, visit_expressions, visit_expressions_mut,
-};
 use std::cell::RefCell;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 #[derive(Clone)]
@@ -60,49 +56,15 @@ pub(crate) fn named(schema: Option<&str>, name: &str) -> Option<EnumType> {
     })
 }
 
+/// Whether the thread knows any.
+pub(crate) fn has_some() -> bool {
+    KNOWN.with_borrow(Option::is_some)
+}
+
 /// The type of an id; one without labels where the thread knows none.
 pub fn enum_of(id: TableId) -> EnumType {
     let known = KNOWN.with_borrow(|known| known.as_ref()?.types.enums.get(&id).copied());
     known.unwrap_or_else(|| EnumType::unknown(id))
-}
-
-/// Whether a statement names a type that a user made, where the thread knows it.
-pub fn are_named_in(statement: &Statement) -> bool {
-    if KNOWN.with_borrow(Option::is_none) {
-        return false;
-    }
-    visit_expressions(statement, |e| {
-        let written = match e {
-            Expr::Cast { data_type, .. } => data_type,
-            Expr::TypedString(typed) => &typed.data_type,
-            _ => return ControlFlow::Continue(()),
-        };
-        match crate::names::data_type(written) {
-            Ok(base::DataType::Enum(_)) => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
-    })
-    .is_break()
-}
-
-/// Writes out the schemas of types, in what is kept as text: it means the same under any search path.
-pub(crate) fn qualify(tree: &mut impl VisitMut) {
-    let _: ControlFlow<()> = visit_expressions_mut(tree, |e| {
-        let written = match e {
-            Expr::Cast { data_type, .. } => data_type,
-            Expr::TypedString(typed) => &mut typed.data_type,
-            _ => return ControlFlow::Continue(()),
-        };
-        if let DataType::Custom(name, _) = written
-            && let Ok([word]) = crate::names::parts(name).as_deref()
-            && let Ok(base::DataType::Enum(of)) = crate::names::data_type(written)
-        {
-            let schema = of.description().schema.clone();
-            let parts = [schema, word.clone()].map(|part| Ident::with_quote('"', part));
-            *written = DataType::Custom(ObjectName::from(parts.to_vec()), Vec::new());
-        }
-        ControlFlow::Continue(())
-    });
 }
 
 #[cfg(test)]
@@ -126,10 +88,6 @@ mod tests {
             assert_eq!(found(Some("public")), Some(TableId(7)));
             assert_eq!(enum_of(TableId(7)).description().labels[0].text, "of public");
             assert_eq!(carried(|| found(None))(), Some(TableId(8)));
-            let mut text = crate::parse::parse_expr("f('x'::mood, mood 'y', 'z'::public.mood)").unwrap();
-            qualify(&mut text);
-            let wanted = r#"f('x'::"other"."mood", "other"."mood" 'y', 'z'::public.mood)"#;
-            assert_eq!(text.to_string(), wanted);
             within(&Catalog::default(), &path, || assert_eq!(found(None), None));
         });
         assert_eq!(found(None), None);

@@ -116,14 +116,27 @@ pub(super) fn function(
     schema: &dyn ExprSchema,
     is_written: bool,
 ) -> Settled {
+    let is_of_labels = OF_LABELS.contains(&name) || super::evaluated::returned(udf).is_some();
+    let kinds: Vec<Kind> = match is_of_labels {
+        true => Vec::new(),
+        false => arguments.iter().map(|e| kind_of(e, schema)).collect(),
+    };
+    match kinds.iter().any(|kind| matches!(kind.family(), Family::Label(_))) {
+        true => of_labels(name, udf, arguments, &kinds),
+        false => understood(name, udf, arguments, schema, is_written),
+    }
+}
+
+/// The same of a function that takes what its arguments are.
+fn understood(
+    name: &str,
+    udf: &Arc<ScalarUDF>,
+    arguments: &[Expr],
+    schema: &dyn ExprSchema,
+    is_written: bool,
+) -> Settled {
     let kinds: Vec<Kind> = arguments.iter().map(|e| kind_of(e, schema)).collect();
     let again = |arguments| Ok(Some(renewed(udf, arguments)));
-    if kinds.iter().any(|kind| matches!(kind.family(), Family::Label(_)))
-        && super::evaluated::returned(udf).is_none()
-        && !OF_LABELS.contains(&name)
-    {
-        return of_labels(name, udf, arguments, &kinds);
-    }
     match (name, arguments) {
         ("coalesce" | "greatest" | "least" | "nullif", _) => {
             let unified = typing::unified(arguments, schema, &name.to_uppercase(), is_written)?;

@@ -12,7 +12,7 @@ use base::error::{SqlResult, SqlState};
 use base::{DataType, Datum, SqlError};
 use node::request::{Reply, Request};
 use sql::names;
-use sql::types::Column;
+use sql::types::{Column, ParameterType};
 use sqlparser::ast::{self, Set, Statement};
 use std::sync::Arc;
 
@@ -65,6 +65,12 @@ fn done(tag: &str) -> SqlResult<Response> {
 }
 
 impl Session {
+    /// Types of parameters as PREPARE declares them.
+    fn declared(&self, types: &[ast::DataType]) -> SqlResult<Vec<Option<ParameterType>>> {
+        let read = || types.iter().map(|t| names::parameter_type(t).map(Some)).collect();
+        sql::user_types::within(&self.catalog(), &self.settings.search_path, read)
+    }
+
     pub(super) async fn run_utility(
         &mut self,
         statement: &Statement,
@@ -88,12 +94,7 @@ impl Session {
             Statement::ShowVariable { variable } => self.run_show(variable).await,
             Statement::Discard { object_type } => self.run_discard(object_type),
             Statement::Prepare { name, data_types, statement } => {
-                let catalog = self.catalog();
-                let hints = || data_types.iter().map(|t| names::parameter_type(t).map(Some)).collect();
-                let hints: Vec<_> =
-                    sql::user_types::within(&catalog, &self.settings.search_path, || -> SqlResult<_> {
-                        hints()
-                    })?;
+                let hints = self.declared(data_types)?;
                 let name = names::fold(name);
                 let sql = statement.to_string();
                 let prepared = Prepared::new(self, &sql, Some(statement.as_ref().clone()), &hints)?;

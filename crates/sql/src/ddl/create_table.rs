@@ -460,7 +460,7 @@ pub(super) fn kept_default(context: &DdlContext<'_>, column: &Column, e: &ast::E
         }
         _ => {
             let mut kept = e.clone();
-            crate::user_types::qualify(&mut kept);
+            names::qualify_types(&mut kept);
             kept.to_string()
         }
     })

@@ -233,24 +233,22 @@ impl DdlContext<'_> {
         let code = of.code(from)?;
         let mut actions = Vec::new();
         for table in self.catalog.tables.values() {
-            let mut next = table.as_ref().clone();
             let mut has_changed = false;
-            for column in &mut next.columns {
-                if column.data_type != DataType::Enum(of) {
+            let mut columns = table.retyped(renamed).columns;
+            for (column, before) in columns.iter_mut().zip(&table.columns) {
+                let Some(sql) = &before.default else { continue };
+                if before.data_type != DataType::Enum(of) {
                     continue;
                 }
-                column.data_type = DataType::Enum(renamed);
-                let Some(sql) = &column.default else { continue };
                 let parsed = crate::parse::parse_expr(sql)?;
-                let before = base::schema::Column { data_type: DataType::Enum(of), ..column.clone() };
-                let value = super::create_table::lowered_default(self, &before, &parsed)?;
+                let value = super::create_table::lowered_default(self, before, &parsed)?;
                 if matches!(value, Expr::Constant(Datum::Int(c)) if c == code) {
                     column.default = Some(format!("'{}'", to.replace('\'', "''")));
                     has_changed = true;
                 }
             }
             if has_changed {
-                next.checks_mut().for_each(|check| check.expr.retype(renamed));
+                let next = Table { columns, ..table.retyped(renamed) };
                 actions.push(SchemaAction::AlterTable(next));
             }
         }
@@ -298,4 +296,25 @@ fn finds(sql: &str, is_such: &dyn Fn(&ast::Expr) -> bool) -> SqlResult<bool> {
         false => ControlFlow::Continue(()),
     });
     Ok(found.is_break())
+}
+
+#[cfg(test)]
+mod tests {
+    use base::TableId;
+    use base::enumeration::{EnumType, Enumeration};
+    use base::schema::Catalog;
+    use std::sync::Arc;
+
+    #[test]
+    fn types_in_texts_that_are_kept_get_their_schemas() {
+        let mut catalog = Catalog::default();
+        let made = Enumeration::new(TableId(7), "other".into(), "mood".into(), vec!["x".into()]);
+        let made = EnumType::of(made.unwrap());
+        Arc::make_mut(&mut catalog.types).enums.insert(made.id(), made);
+        crate::user_types::within(&catalog, &["other".to_string()], || {
+            let mut text = crate::parse::parse_expr("f('x'::mood, 'y'::int, 'z'::other.mood)").unwrap();
+            crate::names::qualify_types(&mut text);
+            assert_eq!(text.to_string(), r#"f('x'::"other"."mood", 'y'::INT, 'z'::other.mood)"#);
+        });
+    }
 }

@@ -89,7 +89,7 @@ impl DdlContext<'_> {
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, told));
         }
         call_columns(query.body.as_mut(), &names);
-        crate::user_types::qualify(&mut query);
+        names::qualify_types(&mut query);
         let uses = self.qualify(&mut query);
         let definition = query.to_string();
         self.check_text(&definition, &columns)?;
