@@ -2,7 +2,7 @@
 //!
 //! IN: a transaction at its place: everything before it that conflicts has been applied, nothing after
 //! it has. OUT: [`Gathered`], then [`Applied`]. KEEPS: gathering writes nothing; applying cannot fail; a
-//! transaction touches only what it declared; a panic while gathering is an abort ([`contained`]).
+//! transaction touches only what it declared; a panic while gathering is an abort (`contained`).
 //!
 //! Statements and validated write sets are run once, while gathering, against an overlay of their own
 //! writes; what they would write is kept until they are applied. Procedures have two halves of their own.
