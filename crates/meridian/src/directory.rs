@@ -54,7 +54,7 @@ pub fn settings(args: &DatabaseArgs) -> anyhow::Result<Vec<(&'static str, String
 pub fn open(path: &Path, settings: Vec<(&'static str, String)>) -> anyhow::Result<DataDir> {
     let mut made_with = vec![(LOG, "records".to_string())];
     made_with.extend(settings);
-    DataDir::open(path, &made_with, &[]).map_err(|error| match error {
+    DataDir::open(path, &made_with).map_err(|error| match error {
         runtime::DiskError::Differs { ref path, ref name, .. } if name == LOG => anyhow!(
             "{}: its logs hold inputs, which only the build that wrote them can read. Start that build, and copy what \
              is there into an empty directory of this one",

@@ -23,7 +23,7 @@ use txn::any::AnyEngine;
 
 pub type DatabaseNode = Node<AnyEngine>;
 
-/// A node, wrapped or not.
+/// A node that a host serves clients from.
 pub trait Served: Process<Request = Request, Reply = Reply> + Send + 'static {
     fn node(&self) -> &DatabaseNode;
 }

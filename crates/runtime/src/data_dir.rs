@@ -43,9 +43,8 @@ const FORMAT: &str = "format";
 const FORMAT_NUMBER: u32 = 1;
 
 impl DataDir {
-    /// Takes a directory, made if it is not there. `settings` have to be what it was made with, except those
-    /// named in `may_differ`, which are written down anew.
-    pub fn open(path: &Path, settings: &[(&str, String)], may_differ: &[&str]) -> Result<DataDir, DiskError> {
+    /// Takes a directory, made if it is not there. `settings` have to be what it was made with.
+    pub fn open(path: &Path, settings: &[(&str, String)]) -> Result<DataDir, DiskError> {
         make_directory(path).map_err(io(path, "make"))?;
         let lock_path = path.join(LOCK);
         if !path.join(MADE_WITH).exists() {
@@ -88,15 +87,12 @@ impl DataDir {
             return Ok(directory);
         }
         directory.check_format()?;
-        let has_changed = directory.compare(settings, may_differ)?;
+        directory.compare(settings)?;
         directory.has_begun = directory.value(BEGUN)?.is_some();
         match directory.value(INCARNATION)?.and_then(|text| text.parse().ok()) {
             Some(known) => directory.incarnation = Incarnation(known),
             // Made before lives had names: this one is named now.
             None => return directory.write_down().map(|()| directory),
-        }
-        if has_changed {
-            directory.write_down()?;
         }
         Ok(directory)
     }
@@ -134,15 +130,11 @@ impl DataDir {
         Ok(found.map(str::to_string))
     }
 
-    /// Whether a setting that may differ does.
-    fn compare(&self, settings: &[(&str, String)], may_differ: &[&str]) -> Result<bool, DiskError> {
-        let mut has_changed = false;
+    /// Errors: a setting differs.
+    fn compare(&self, settings: &[(&str, String)]) -> Result<(), DiskError> {
         for (name, wanted) in settings {
             let found = self.value(name)?;
-            if found.as_ref() == Some(wanted) {
-                continue;
-            }
-            if !may_differ.contains(name) {
+            if found.as_ref() != Some(wanted) {
                 return Err(DiskError::Differs {
                     path: self.path.clone(),
                     name: name.to_string(),
@@ -150,9 +142,8 @@ impl DataDir {
                     wanted: wanted.clone(),
                 });
             }
-            has_changed = true;
         }
-        Ok(has_changed)
+        Ok(())
     }
 
     fn write_down(&self) -> Result<(), DiskError> {
@@ -250,52 +241,47 @@ pub(crate) mod tests {
         }
     }
 
-    fn with(engine: &str, build: &str) -> [(&'static str, String); 2] {
-        [("--engine", engine.to_string()), ("build", build.to_string())]
+    fn with(engine: &str) -> [(&'static str, String); 2] {
+        [("--engine", engine.to_string()), ("--survive", "1".to_string())]
     }
 
     #[test]
     fn a_directory_has_one_user_at_a_time() {
         let scratch = Scratch::new();
-        let first = DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap();
-        let second = DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap_err();
+        let first = DataDir::open(&scratch.0, &with("perseus")).unwrap();
+        let second = DataDir::open(&scratch.0, &with("perseus")).unwrap_err();
         assert!(second.to_string().ends_with("is in use by another process"), "{second}");
         drop(first);
-        DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap();
+        DataDir::open(&scratch.0, &with("perseus")).unwrap();
     }
 
     #[test]
     fn a_directory_remembers_what_it_was_made_with() {
         let scratch = Scratch::new();
-        drop(DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap());
-        let other = DataDir::open(&scratch.0, &with("caerus", "1"), &[]).unwrap_err().to_string();
+        drop(DataDir::open(&scratch.0, &with("perseus")).unwrap());
+        let other = DataDir::open(&scratch.0, &with("caerus")).unwrap_err().to_string();
         assert!(other.ends_with("was made with --engine perseus, not caerus"), "{other}");
-        DataDir::open(&scratch.0, &with("perseus", "2"), &[]).unwrap_err();
-        drop(DataDir::open(&scratch.0, &with("perseus", "2"), &["build"]).unwrap());
-        DataDir::open(&scratch.0, &with("perseus", "2"), &[]).unwrap();
+        DataDir::open(&scratch.0, &with("perseus")).unwrap();
     }
 
     #[test]
     fn a_directory_is_one_life_of_its_logs() {
         let (one, other) = (Scratch::new(), Scratch::new());
-        let life = |scratch: &Scratch, build| {
-            DataDir::open(&scratch.0, &with("perseus", build), &["build"]).unwrap().incarnation()
-        };
-        let first = life(&one, "1");
-        assert!(first.is_named() && life(&other, "1") != first);
-        assert_eq!(life(&one, "1"), first);
-        assert_eq!(life(&one, "2"), first);
+        let life = |scratch: &Scratch| DataDir::open(&scratch.0, &with("perseus")).unwrap().incarnation();
+        let first = life(&one);
+        assert!(first.is_named() && life(&other) != first);
+        assert_eq!(life(&one), first);
         // Made before lives had names.
-        std::fs::write(one.0.join(MADE_WITH), "--engine perseus\nbuild 2\n").unwrap();
-        let named = life(&one, "2");
+        std::fs::write(one.0.join(MADE_WITH), "--engine perseus\n--survive 1\n").unwrap();
+        let named = life(&one);
         assert!(named != first);
-        assert_eq!(life(&one, "2"), named);
+        assert_eq!(life(&one), named);
     }
 
     #[test]
     fn a_life_goes_on_with_all_of_its_logs_or_not_at_all() {
         let scratch = Scratch::new();
-        let directory = DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap();
+        let directory = DataDir::open(&scratch.0, &with("perseus")).unwrap();
         let nodes = || [NodeId(0), NodeId(1)].into_iter();
         directory.check_complete(nodes()).unwrap();
         let made = |node: &str| {
@@ -316,10 +302,10 @@ pub(crate) mod tests {
         let scratch = Scratch::new();
         // Of a first start that was cut short.
         std::fs::write(scratch.0.join("reserve"), "").unwrap();
-        drop(DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap());
+        drop(DataDir::open(&scratch.0, &with("perseus")).unwrap());
         let scratch = Scratch::new();
         std::fs::write(scratch.0.join("thesis.tex"), "").unwrap();
-        let error = DataDir::open(&scratch.0, &with("perseus", "1"), &[]).unwrap_err().to_string();
+        let error = DataDir::open(&scratch.0, &with("perseus")).unwrap_err().to_string();
         assert!(error.contains("thesis.tex"), "{error}");
         assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1);
     }

@@ -2,7 +2,7 @@
 //!
 //! [`local::LocalCluster`] runs all nodes of a topology in this process, in real time, with the WAN
 //! between them emulated; [`tcp`] connects one node of this process to the others over TCP. Nodes may keep their logs
-//! in a [`DataDir`]. Suggested reading order: [`clock`], [`files`], [`room`], [`record_log`], [`data_dir`],
+//! in a [`DataDir`]. Suggested reading order: [`clock`], [`disk_error`], [`files`], [`room`], [`record_log`], [`data_dir`],
 //! [`host`], [`local`], [`tcp`].
 
 pub mod clock;

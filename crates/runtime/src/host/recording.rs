@@ -244,7 +244,7 @@ mod tests {
     }
 
     fn start(scratch: &Scratch) -> (Arc<Host<Teller>>, Arc<Sent>) {
-        let directory = DataDir::open(&scratch.0, &[], &[]).unwrap();
+        let directory = DataDir::open(&scratch.0, &[]).unwrap();
         let recovered = directory.records(NodeId(0), 1 << 20, |_| Teller).unwrap();
         let host = Host::with_records(NodeId(0), recovered.process, Clock::new(), recovered.log);
         (host, Arc::new(Sent::default()))

@@ -143,7 +143,7 @@ impl EngineOptions {
             }
         }
     }
-    /// What nodes have to remember beyond their processes is recorded, if the engine can.
+    /// What nodes have to remember beyond their processes is recorded.
     pub fn recorded(self) -> EngineOptions {
         match self {
             EngineOptions::Caerus(options) => EngineOptions::Caerus(caerus::Options {
@@ -159,7 +159,7 @@ impl EngineOptions {
             }),
         }
     }
-    /// Whether nodes come back with records; otherwise their inputs are to be logged.
+    /// Whether nodes come back with records; otherwise what they knew is gone with their process.
     pub fn keeps_records(&self) -> bool {
         match self {
             EngineOptions::Caerus(options) => options.records.is_some(),

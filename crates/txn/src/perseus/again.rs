@@ -6,7 +6,8 @@
 //!
 //! Gateways that were sent the same named request may meet each other's claims, each at another participant, and go on so
 //! in step, attempt after attempt. So each pauses for a time of its own, drawn from the attempt's id out of a span that
-//! doubles: soon one has a round trip for itself, which is enough to claim the request everywhere.
+//! doubles: soon one has a round trip for itself, which is enough to claim the request everywhere. A transaction without a
+//! name pauses as well: whoever ended its attempt is at work for it still.
 
 use super::coordination::Again;
 use super::message::{Deadline, Payload};
@@ -52,15 +53,17 @@ impl Perseus {
 
     fn submit_no_more(&mut self, now: Time, payload: &Payload) {
         let last = payload.transaction.id;
-        let message = "the transaction could not be brought to all its participants";
         let error = if payload.request.is_some() {
             base::sometimes!("a named request is left to whoever else may have been sent it");
+            let message = "the outcome of the transaction is not known";
             SqlError::new(SqlState::TRANSACTION_RESOLUTION_UNKNOWN, message)
                 .detail(format!(
-                    "{ATTEMPTS_MAX} attempts ended without effect here; one elsewhere may be under way."
+                    "This gateway gave up after {ATTEMPTS_MAX} attempts; an attempt at another gateway may still take \
+                     effect."
                 ))
                 .hint("Repeat the request under the same name: it is done once.")
         } else {
+            let message = "the transaction could not reach all its participants";
             SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
                 .detail(format!(
                     "{ATTEMPTS_MAX} attempts were taken over by others and ended without effect."
