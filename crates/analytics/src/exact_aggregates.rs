@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 /// Aggregates that look at the order of labels at most.
-const OF_LABELS: [&str; 8] = [
+const OF_LABELS: [&str; 9] = [
     "count",
     "min",
     "max",
@@ -31,6 +31,7 @@ const OF_LABELS: [&str; 8] = [
     "nth_value",
     "meridian_percentile_disc",
     "meridian_mode",
+    super::only::ONLY,
 ];
 
 /// Digits of a sum of integers.

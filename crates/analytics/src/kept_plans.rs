@@ -179,7 +179,8 @@ mod tests {
     fn plan() -> Arc<QueryPlan> {
         let written = LogicalPlan::default();
         let (parameters, columns, tables) = (Vec::new(), Arc::default(), BTreeMap::new());
-        Arc::new(QueryPlan { written, optimized: None, parameters, columns, tables })
+        let user_types = Default::default();
+        Arc::new(QueryPlan { written, optimized: None, parameters, columns, user_types, tables })
     }
 
     fn kept() -> (KeptPlans, Arc<dyn MemoryPool>) {

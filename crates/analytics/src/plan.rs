@@ -123,6 +123,7 @@ fn plan_now(
         Some(empty) => empty,
         None => {
             let mut rewritten = statement.clone();
+            cast_label_parameters(&mut rewritten, parameters)?;
             super::rewrite::rewrite(&mut rewritten, analytics)?;
             let for_catalog = analytics.system.rewrite(&rewritten);
             asks_catalog = for_catalog.is_some();
@@ -192,6 +193,7 @@ fn plan_now(
         optimized,
         parameters: parameters.0.iter().map(|t| t.unwrap_or(DataType::Text)).collect(),
         columns: Arc::new(columns),
+        user_types: sql::user_types::Kept::here(),
         tables,
     })
 }
@@ -260,6 +262,36 @@ fn find_cast_parameters(statement: &Statement, parameters: &mut ParameterTypes) 
         }
         ControlFlow::Continue(())
     });
+}
+
+/// Parameters of users' types are cast to them: the planner does not know what a client has declared.
+fn cast_label_parameters(statement: &mut Statement, parameters: &ParameterTypes) -> SqlResult<()> {
+    let label = |n: usize| match parameters.0.get(n) {
+        Some(Some(DataType::Enum(of))) => Some(*of),
+        _ => None,
+    };
+    if (0..parameters.0.len()).all(|n| label(n).is_none()) {
+        return Ok(());
+    }
+    let cast = ast::visit_expressions_mut(statement, |e| {
+        if let ast::Expr::Value(value) = &*e
+            && let ast::Value::Placeholder(name) = &value.value
+            && let Ok(n) = sql::lower::expr::placeholder(name)
+            && let Some(of) = label(n)
+        {
+            let (schema, own) = (&of.description().schema, &of.description().name);
+            let of = format!("{}.{}", sql::views::quoted(schema), sql::views::quoted(own));
+            match sql::parse::parse_expr(&format!("CAST({name} AS {of})")) {
+                Ok(cast) => *e = cast,
+                Err(error) => return ControlFlow::Break(error),
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    match cast {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
 }
 
 /// Types of parameters as the plan knows them, where the client left them open.

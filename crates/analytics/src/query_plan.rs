@@ -25,6 +25,8 @@ pub struct QueryPlan {
     pub(super) optimized: Option<LogicalPlan>,
     pub(super) parameters: Vec<DataType>,
     pub columns: Arc<Vec<Column>>,
+    /// The types that users have made, as they were when it was planned.
+    pub(super) user_types: sql::user_types::Kept,
     /// Tables it reads, as they were when it was planned.
     pub(super) tables: BTreeMap<TableId, Arc<Table>>,
 }
@@ -80,6 +82,10 @@ impl QueryPlan {
         values: &[Datum],
         times: Times,
     ) -> SqlResult<LogicalPlan> {
+        self.user_types.within(|| self.bound_now(state, values, times))
+    }
+
+    fn bound_now(&self, state: &SessionState, values: &[Datum], times: Times) -> SqlResult<LogicalPlan> {
         if let Some(optimized) = &self.optimized {
             return Ok(optimized.clone());
         }

@@ -90,7 +90,7 @@ impl Portals {
         }
     }
 
-    fn bound(&self, session: &Session, name: &str, bind: &Bind) -> SqlResult<Portal> {
+    fn bound(&self, session: &mut Session, name: &str, bind: &Bind) -> SqlResult<Portal> {
         if self.open.contains_key(name) {
             let message = format!("cursor \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
@@ -212,7 +212,7 @@ impl Portals {
     }
 }
 
-fn bind_portal(session: &Session, bind: &Bind) -> SqlResult<Portal> {
+fn bind_portal(session: &mut Session, bind: &Bind) -> SqlResult<Portal> {
     let name = &bind.statement;
     let prepared = session.stored(name)?;
     let violation = |message: String| Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
@@ -240,12 +240,13 @@ fn bind_portal(session: &Session, bind: &Bind) -> SqlResult<Portal> {
         ));
     }
     let mut parameters = Vec::with_capacity(bind.parameters.len());
-    for (i, (bytes, data_type)) in bind.parameters.iter().zip(&prepared.parameters).enumerate() {
+    for (i, (bytes, parameter)) in bind.parameters.iter().zip(&prepared.parameters).enumerate() {
+        let data_type = session.type_now(*parameter);
         parameters.push(match bytes {
             None => Datum::Null,
             Some(bytes) => {
                 let format = format_of(&bind.parameter_formats, i);
-                sql::zones::within(session.zone(), || read_parameter(bytes, *data_type, format, i + 1))?
+                sql::zones::within(session.zone(), || read_parameter(bytes, data_type, format, i + 1))?
             }
         });
     }

@@ -3,10 +3,10 @@
 //! A type's name can stand wherever a type can, so reading names asks here, as it asks [`crate::zones`] for the session's
 //! zone. Planning sets it; what is planned holds the types themselves ([`base::enumeration::EnumType`]) and asks no more.
 
-use base::TableId;
 use base::enumeration::EnumType;
 use base::schema::Catalog;
 use base::user_types::UserTypes;
+use base::{DataType, TableId};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -39,6 +39,20 @@ fn knowing<T>(known: Option<Known>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// The types that a thread knew when something was planned, for what is computed of the plan later.
+#[derive(Clone, Default)]
+pub struct Kept(Option<Known>);
+
+impl Kept {
+    /// The calling thread's.
+    pub fn here() -> Kept {
+        Kept(KNOWN.with_borrow(Clone::clone))
+    }
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        knowing(self.0.clone(), work)
+    }
+}
+
 /// Work that knows the calling thread's types, whichever thread runs it.
 pub(crate) fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let known = KNOWN.with_borrow(Clone::clone);
@@ -59,6 +73,12 @@ pub(crate) fn named(schema: Option<&str>, name: &str) -> Option<EnumType> {
 /// Whether the thread knows any.
 pub(crate) fn has_some() -> bool {
     KNOWN.with_borrow(Option::is_some)
+}
+
+/// A type with the labels that it has in a catalog; itself if it is none of the catalog's.
+pub fn now(catalog: &Catalog, data_type: DataType) -> DataType {
+    let DataType::Enum(of) = data_type else { return data_type };
+    DataType::Enum(catalog.types.enums.get(&of.id()).copied().unwrap_or(of))
 }
 
 /// The type of an id; one without labels where the thread knows none.

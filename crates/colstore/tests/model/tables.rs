@@ -2,6 +2,7 @@
 
 use base::decimal::Decimal;
 use base::element::Element;
+use base::enumeration::{EnumType, Enumeration};
 use base::interval::Interval;
 use base::rng::Rng;
 use base::schema::*;
@@ -63,9 +64,16 @@ pub fn tables() -> [Table; 2] {
         column("json", DataType::Json, false),
         column("jsonb", DataType::Jsonb, false),
         column("array", DataType::Array(Element::of(DataType::Text).expect("no array")), false),
+        column("enum", DataType::Enum(moods()), false),
     ];
     let slim = vec![column("k", DataType::Text, true), column("v", DataType::Integer, false)];
     [table(1, wide, vec![0, 1]), table(2, slim, vec![0])]
+}
+
+fn moods() -> EnumType {
+    let labels = ["sad", "ok", "happy"].map(String::from).to_vec();
+    let moods = Enumeration::new(TableId(7), "public".into(), "mood".into(), labels);
+    EnumType::of(moods.expect("labels that differ"))
 }
 
 /// A value of the type: now and then null, now and then extreme, else from a small set.
@@ -115,6 +123,10 @@ pub fn value(rng: &mut Rng, data_type: DataType) -> Datum {
         DataType::Jsonb => Datum::Json(format!("{{\"a\": {small}}}").into()),
         DataType::Array(_) if extreme => Datum::Array(Arc::from([])),
         DataType::Array(_) => Datum::Array(Arc::from([Datum::text(small.to_string()), Datum::Null])),
+        DataType::Enum(of) => {
+            let labels = &of.description().labels;
+            Datum::Int(labels[small.unsigned_abs() as usize % labels.len()].code)
+        }
     }
 }
 

@@ -153,6 +153,11 @@ impl Session {
             }
         };
         let plan = super::Prepared::plan_once(self, &statement)?;
+        // Found out before anything is written.
+        if plan.columns().is_none() {
+            return Err(SqlError::unsupported("COPY of a statement that returns no rows")
+                .hint("Give it a RETURNING clause, or run it without COPY."));
+        }
         match Box::pin(self.run(&plan, &[])).await? {
             Response::Rows(rows) => {
                 let format = CopyFormat { columns: rows.columns.len(), ..format };

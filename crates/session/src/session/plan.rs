@@ -15,7 +15,7 @@ use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::txn::procedure::Procedure;
 use base::{DataType, SqlError};
-use sql::lower::insert::InsertPlan;
+use sql::lower::insert::{InsertPlan, Source};
 use sql::lower::join::RowJoinPlan;
 use sql::lower::modify::ModifyPlan;
 use sql::lower::scope::{ParameterTypes, Scope};
@@ -24,6 +24,7 @@ use sql::lower::{Lowering, Projection, Refusal, bind};
 use sql::names;
 use sql::types::Column;
 use sqlparser::ast::{self, Statement};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// What a statement will do.
@@ -177,6 +178,7 @@ fn plan_over_tables(
         Statement::Query(query) => plan_query(context, statement, query, parameters),
         Statement::Insert(insert) => {
             let plan = lowering.insert(insert).map_err(|r| too_rich(r, "this form of INSERT"))?;
+            find_source_parameters(context, &plan, parameters)?;
             let computations = Computations::of(context, &plan, insert, parameters)?;
             Ok(Plan::Insert(plan, computations))
         }
@@ -200,6 +202,40 @@ fn plan_over_tables(
         Statement::Call(function) => plan_call(context, &mut lowering, function).map(Plan::Call),
         other => Ok(Plan::Utility(other.clone())),
     }
+}
+
+/// Types of the parameters in a query whose rows are inserted: one that is a column takes the type of where it goes.
+fn find_source_parameters(
+    context: &Context<'_>,
+    plan: &InsertPlan,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<()> {
+    let Source::Query(query, targets) = &plan.source else { return Ok(()) };
+    let named = |e: &ast::Expr| match e {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Placeholder(name) => sql::lower::expr::placeholder(name).ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let has_some = ast::visit_expressions(query, |e| match named(e) {
+        Some(_) => ControlFlow::Break(()),
+        None => ControlFlow::Continue(()),
+    });
+    if has_some.is_continue() {
+        return Ok(());
+    }
+    if let ast::SetExpr::Select(select) = query.body.as_ref() {
+        for (item, target) in select.projection.iter().zip(targets) {
+            if let ast::SelectItem::UnnamedExpr(e) = item
+                && let Some(n) = named(e)
+            {
+                parameters.0.resize(parameters.0.len().max(n + 1), None);
+                parameters.0[n].get_or_insert(plan.table.columns[*target].data_type);
+            }
+        }
+    }
+    plan_query(context, &Statement::Query(query.clone()), query, parameters).map(|_| ())
 }
 
 /// Plans a change whose rows a query finds.

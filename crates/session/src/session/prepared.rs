@@ -108,7 +108,8 @@ impl Prepared {
         let catalog = session.catalog();
         let epoch = session.settings.epoch;
         let statement = self.statement.as_ref().expect("only statements are planned");
-        let types: Vec<DataType> = self.parameters.iter().map(|p| p.data_type).collect();
+        let now = |p: &ParameterType| sql::user_types::now(&catalog, p.data_type);
+        let types: Vec<DataType> = self.parameters.iter().map(now).collect();
         let mut parameters = ParameterTypes(types.iter().copied().map(Some).collect());
         if !self.arrays.is_empty() {
             let mut bound = statement.clone();

@@ -444,8 +444,7 @@ impl Session {
         values: &[ast::Expr],
         parameters: &[Datum],
     ) -> SqlResult<Vec<Datum>> {
-        use sql::lower::bind::Binding;
-        use sql::lower::scope::{ParameterTypes, Scope};
+        use sql::lower::{bind::Binding, scope::ParameterTypes, scope::Scope};
         if values.len() != prepared.parameters.len() {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
@@ -474,7 +473,8 @@ impl Session {
         };
         let mut bound = Vec::with_capacity(values.len());
         for (n, (e, parameter)) in values.iter().zip(&prepared.parameters).enumerate() {
-            let data_type = if parameter.is_array { base::DataType::Text } else { parameter.data_type };
+            let own = sql::user_types::now(&catalog, parameter.data_type);
+            let data_type = if parameter.is_array { base::DataType::Text } else { own };
             let expr = lowering
                 .exprs(&scope)
                 .assignment(e, &format!("${}", n + 1), data_type)

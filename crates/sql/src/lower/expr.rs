@@ -419,6 +419,16 @@ pub(super) fn convert(typed: Typed, to: DataType) -> SqlResult<Typed> {
     Ok(Typed::known(expr, to))
 }
 
+/// A column's value of one type, as an assignment makes it another.
+pub(crate) fn reassigned(column: usize, from: DataType, to: DataType) -> SqlResult<Expr> {
+    // A text that is too long is refused where it is assigned; a cast would cut it.
+    let to = match to {
+        DataType::Varchar { .. } | DataType::Char { .. } => DataType::Text,
+        to => to,
+    };
+    Ok(convert(Typed::known(Expr::Column(column), from), to)?.expr)
+}
+
 /// What is compared with a moment, or assigned as one, is a moment in the session's zone, and the other way round.
 fn zoned(typed: Typed, to: DataType) -> SqlResult<Typed> {
     let has_zone = !crate::zones::current().is_utc();

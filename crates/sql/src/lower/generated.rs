@@ -9,7 +9,7 @@ use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::schema::{Column, Identity, Table};
 use base::zone::Zone;
-use base::{Datum, SqlError};
+use base::{DataType, Datum, SqlError};
 use std::collections::BTreeSet;
 
 /// A table's generated columns by their numbers, with what they are.
@@ -73,8 +73,11 @@ impl Generated {
                 continue;
             }
             let new = bind::map_columns(expr, &|c| match assigned(c) {
-                // As the column keeps it.
-                Some(e) => Expr::Cast(Box::new(e.clone()), table.columns[c].data_type),
+                // As the column keeps it. A label is its code already.
+                Some(e) => match table.columns[c].data_type {
+                    DataType::Enum(_) => e.clone(),
+                    data_type => Expr::Cast(Box::new(e.clone()), data_type),
+                },
                 None => Expr::Column(c),
             });
             following.push((*column, new));

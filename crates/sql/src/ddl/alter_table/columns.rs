@@ -235,7 +235,9 @@ impl DdlContext<'_> {
             return Ok(());
         }
         let value = match using {
-            None if is_assignable(was.data_type, to) => Expr::Column(column),
+            None if is_assignable(was.data_type, to) => {
+                crate::lower::expr::reassigned(column, was.data_type, to)?
+            }
             None => {
                 return Err(SqlError::new(
                     SqlState::DATATYPE_MISMATCH,
