@@ -43,7 +43,6 @@ mod provider;
 mod prune;
 mod query_plan;
 mod regex_errors;
-mod reserved_words;
 mod rewrite;
 mod row_locks;
 mod rowwise;

@@ -1,9 +1,9 @@
 //! Functions of PostgreSQL that DataFusion does not have, computed row by row from values alone.
 
 use super::fields::call_name;
-use super::reserved_words::is_reserved;
 use super::rowwise::{Cell, Column, Returns, each_row};
 use base::error::SqlResult;
+use base::identifier::quoted;
 use base::interval::Interval;
 use base::text::{civil, day_number};
 use base::{DataType, Datum, SqlError, SqlState};
@@ -168,16 +168,7 @@ fn no_such(what: &str) -> SqlError {
 }
 
 fn quote_ident(cells: &[Cell]) -> SqlResult<Cell> {
-    text(identifier(text_of(&cells[0])?.unwrap_or_default()))
-}
-
-/// In double quotes if it would be another name or none without them.
-fn identifier(name: &str) -> String {
-    let is_start = |c: char| c.is_ascii_lowercase() || c == '_';
-    let is_plain = name.starts_with(is_start)
-        && name.chars().all(|c| is_start(c) || c.is_ascii_digit())
-        && !is_reserved(name);
-    if is_plain { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    text(quoted(text_of(&cells[0])?.unwrap_or_default()))
 }
 
 fn literal(value: &str) -> String {
@@ -275,7 +266,7 @@ fn format_text(cells: &[Cell]) -> SqlResult<Cell> {
         let shown = match (kind, value) {
             ('s', value) => value.unwrap_or_default().to_string(),
             ('L', value) => value.map_or_else(|| "NULL".to_string(), literal),
-            (_, Some(name)) => identifier(name),
+            (_, Some(name)) => quoted(name),
             (_, None) => {
                 return Err(SqlError::new(
                     SqlState(*b"22004"),

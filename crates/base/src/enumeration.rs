@@ -9,6 +9,7 @@
 
 use crate::TableId;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::identifier::quoted;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -50,9 +51,13 @@ const ZONE: &str = "enum ";
 /// Bytes that PostgreSQL allows a label.
 const LABEL_BYTES_MAX: usize = 63;
 
+/// Labels of a type: a description travels with every column of its type and is kept as long as the process.
+pub const LABELS_MAX: usize = 1_000;
+
 impl Enumeration {
-    /// A new type. Errors: 42602 for a label that is too long, 23505 for one that comes twice.
+    /// A new type. Errors: 42602 for a label that is too long, 23505 for one that comes twice, 54000 for too many.
     pub fn new(id: TableId, schema: String, name: String, labels: Vec<String>) -> SqlResult<Enumeration> {
+        check_count(labels.len())?;
         let mut seen = BTreeSet::new();
         for label in &labels {
             check_length(label)?;
@@ -72,12 +77,13 @@ impl Enumeration {
     }
 
     /// Adds a label. Errors: 42710 if it is there, 22023 if its neighbour is not, 42602 if it is too long, 54000 if there
-    /// is no code between its neighbours.
+    /// is no code between its neighbours or there are too many labels.
     pub fn add(&mut self, label: &str, position: Position<'_>) -> SqlResult<()> {
         check_length(label)?;
         if self.has(label) {
             return Err(duplicate(label));
         }
+        check_count(self.labels.len() + 1)?;
         let at = match position {
             Position::End => self.labels.len(),
             Position::Before(neighbour) => self.place_of(neighbour)?,
@@ -123,6 +129,15 @@ impl Enumeration {
 
 fn duplicate(label: &str) -> SqlError {
     SqlError::new(SqlState::DUPLICATE_OBJECT, format!("enum label \"{label}\" already exists"))
+}
+
+fn check_count(labels: usize) -> SqlResult<()> {
+    if labels <= LABELS_MAX {
+        return Ok(());
+    }
+    let message = format!("an enumerated type has at most {LABELS_MAX} labels");
+    Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+        .hint("Keep the values in a table, and reference it."))
 }
 
 fn check_length(label: &str) -> SqlResult<()> {
@@ -177,10 +192,6 @@ impl EnumType {
 
     /// The name as it has to be written to be found: with its schema, if that is another than `public`.
     pub fn name(self) -> String {
-        let quoted = |name: &str| match is_plain(name) {
-            true => name.to_string(),
-            false => format!("\"{}\"", name.replace('"', "\"\"")),
-        };
         match self.0.schema.as_str() {
             "public" | "" => quoted(&self.0.name),
             schema => format!("{}.{}", quoted(schema), quoted(&self.0.name)),
@@ -200,15 +211,6 @@ impl EnumType {
         let labels = &self.0.labels;
         labels.binary_search_by(|l| l.code.cmp(&code)).ok().map(|at| labels[at].text.as_str())
     }
-}
-
-/// Whether an identifier means the same without quotes.
-fn is_plain(name: &str) -> bool {
-    name.bytes().enumerate().all(|(at, b)| match b {
-        b'a'..=b'z' | b'_' => true,
-        b'0'..=b'9' => at > 0,
-        _ => false,
-    }) && !name.is_empty()
 }
 
 impl PartialEq for EnumType {
@@ -292,6 +294,16 @@ mod tests {
         });
         assert_eq!(error.expect("codes are whole numbers").state, SqlState::PROGRAM_LIMIT_EXCEEDED);
         assert_eq!(full.labels.len(), 3 + 20);
+    }
+
+    #[test]
+    fn labels_are_counted() {
+        let labels = |count: usize| (0..count).map(|n| format!("l{n}")).collect();
+        let of = |count| Enumeration::new(TableId(7), "public".into(), "many".into(), labels(count));
+        assert_eq!(of(LABELS_MAX + 1).unwrap_err().state, SqlState::PROGRAM_LIMIT_EXCEEDED);
+        let error = of(LABELS_MAX).unwrap().add("one more", Position::End).unwrap_err();
+        assert_eq!(error.state, SqlState::PROGRAM_LIMIT_EXCEEDED);
+        of(LABELS_MAX - 1).unwrap().add("the last", Position::End).unwrap();
     }
 
     #[test]

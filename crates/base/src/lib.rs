@@ -18,6 +18,7 @@ pub mod error;
 pub mod expr;
 pub mod hash;
 pub mod id;
+pub mod identifier;
 pub mod interval;
 pub mod json;
 pub mod key;

@@ -347,8 +347,8 @@ impl Catalog {
             SchemaAction::Roles(change) => Arc::make_mut(&mut self.roles).apply(change)?,
             SchemaAction::PutView(view) => self.put_view(view)?,
             SchemaAction::DropView(id) => self.drop_view(*id)?,
-            SchemaAction::PutEnum(of) => self.new_enum(*of)?,
-            SchemaAction::DropType(id) => self.forget_type(*id)?,
+            SchemaAction::PutEnum(of) => self.put_enum(*of)?,
+            SchemaAction::DropType(id) => self.drop_type(*id)?,
             SchemaAction::Comment(what, text) => {
                 Arc::make_mut(&mut self.comments).set(what.clone(), text.as_deref());
             }
@@ -361,22 +361,27 @@ impl Catalog {
         Ok(())
     }
 
-    fn new_enum(&mut self, of: EnumType) -> SqlResult<()> {
+    /// Keeps a type's description, and describes anew the tables and views that have to do with the type. Errors: 40001 if
+    /// another type has taken the name meanwhile.
+    fn put_enum(&mut self, of: EnumType) -> SqlResult<()> {
+        let (schema, name) = (&of.description().schema, &of.description().name);
+        if self.types.named(schema, name).is_some_and(|other| other.id() != of.id()) {
+            return Err(stale_schema());
+        }
         self.next_id = self.next_id.max(of.id().0 + 1);
-        self.put_enum(of)
-    }
-
-    fn forget_type(&mut self, id: TableId) -> SqlResult<()> {
-        Arc::make_mut(&mut self.roles).forget_relation(id);
-        self.drop_type(id)
-    }
-
-    /// Describes anew the tables that have to do with a type.
-    pub(crate) fn retype_tables(&mut self, of: EnumType) {
+        Arc::make_mut(&mut self.types).enums.insert(of.id(), of);
         let version = self.version;
         for table in self.tables.values_mut().filter(|table| table.names_type(of)) {
             *table = Arc::new(Table { version, ..table.retyped(of) });
         }
+        self.retype_views(of);
+        Ok(())
+    }
+
+    fn drop_type(&mut self, id: TableId) -> SqlResult<()> {
+        Arc::make_mut(&mut self.types).enums.remove(&id).ok_or_else(stale_schema)?;
+        Arc::make_mut(&mut self.roles).forget_relation(id);
+        Ok(())
     }
 
     fn claim_ids(&mut self, table: &Table) {

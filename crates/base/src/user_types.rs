@@ -4,14 +4,10 @@
 //! view anew that has such a column; no two types of one schema have one name.
 
 use crate::enumeration::EnumType;
-use crate::error::SqlResult;
 use crate::expr::Expr;
-use crate::roles::Object;
-use crate::schema::{Catalog, stale_schema};
 use crate::{DataType, TableId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UserTypes {
@@ -36,30 +32,6 @@ impl UserTypes {
     pub fn named(&self, schema: &str, name: &str) -> Option<EnumType> {
         let is_it = |e: &&EnumType| e.description().schema == schema && e.description().name == name;
         self.enums.values().find(is_it).copied()
-    }
-}
-
-impl Catalog {
-    /// Errors: 40001 if another type has taken the name meanwhile.
-    pub(crate) fn put_enum(&mut self, of: EnumType) -> SqlResult<()> {
-        let (schema, name) = (&of.description().schema, &of.description().name);
-        if self.types.named(schema, name).is_some_and(|other| other.id() != of.id()) {
-            return Err(stale_schema());
-        }
-        Arc::make_mut(&mut self.types).enums.insert(of.id(), of);
-        self.retype_tables(of);
-        self.retype_views(of);
-        Ok(())
-    }
-
-    pub(crate) fn drop_type(&mut self, id: TableId) -> SqlResult<()> {
-        Arc::make_mut(&mut self.types).enums.remove(&id).ok_or_else(stale_schema)?;
-        Ok(())
-    }
-
-    /// Whom a type belongs to, in terms of roles.
-    pub fn type_object(id: TableId) -> Object {
-        Object::Relation(id)
     }
 }
 

@@ -130,6 +130,9 @@ fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl
         Statement::Drop { object_type: ast::ObjectType::Role, if_exists, names, .. } => {
             context.drop_role(*if_exists, names)
         }
+        Statement::Drop { object_type: ast::ObjectType::Type, if_exists, names, cascade, .. } => {
+            context.drop_types(*if_exists, names, *cascade)
+        }
         Statement::CreateRole(create) => context.create_role(create),
         Statement::AlterRole { name, operation } => context.alter_role(name, operation),
         Statement::Grant(grant) => context.grant(grant),
@@ -302,10 +305,6 @@ impl DdlContext<'_> {
                 ast::ObjectType::Sequence => {
                     ddl.tag = "DROP SEQUENCE";
                     self.drop_sequence(name)
-                }
-                ast::ObjectType::Type => {
-                    ddl.tag = "DROP TYPE";
-                    self.drop_enum(name, cascade, &mut ddl).map(|()| Vec::new())
                 }
                 other => return Err(SqlError::unsupported(format!("DROP {other}"))),
             };

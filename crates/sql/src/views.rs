@@ -275,31 +275,22 @@ fn called(name: &ObjectName) -> ast::TableAlias {
     ast::TableAlias { explicit: true, name, columns: Vec::new(), at: None }
 }
 
-/// Words that PostgreSQL takes for a name only in quotes, at least in some places.
-const RESERVED: &str = " all analyse analyze and any array as asc asymmetric authorization between bigint binary bit \
-    boolean both case cast char character check coalesce collate collation column concurrently constraint create cross \
-    current_catalog current_date current_role current_schema current_time current_timestamp current_user dec decimal \
-    default deferrable desc distinct do else end except exists extract false fetch float for foreign freeze from full \
-    grant greatest group grouping having ilike in initially inner inout int integer intersect interval into is isnull \
-    join lateral leading least left like limit localtime localtimestamp national natural nchar none normalize not \
-    notnull null nullif numeric offset on only or order out outer overlaps overlay placing position precision primary \
-    real references returning right row select session_user setof similar smallint some substring symmetric \
-    system_user table tablesample then time timestamp to trailing treat trim true union unique user using values \
-    varchar variadic verbose when where window with ";
-
 /// A name that is taken as it is.
 pub fn quoted(name: &str) -> Ident {
-    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    let is_reserved = || match Token::make_word(name, None) {
+    // The parser has words of its own.
+    let is_name = || match Token::make_word(name, None) {
         Token::Word(word) => {
-            RESERVED.contains(&format!(" {name} "))
-                || RESERVED_FOR_COLUMN_ALIAS.contains(&word.keyword)
-                || RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
+            name != "system_user"
+                && !RESERVED_FOR_COLUMN_ALIAS.contains(&word.keyword)
+                && !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
         }
-        _ => true,
+        _ => false,
     };
-    if is_plain && !is_reserved() { Ident::new(name) } else { Ident::with_quote('"', name) }
+    if base::identifier::is_plain(name) && is_name() {
+        Ident::new(name)
+    } else {
+        Ident::with_quote('"', name)
+    }
 }
 
 impl VisitorMut for Expansion<'_> {

@@ -3,9 +3,10 @@
 use super::Made;
 use super::pg_tables::schema_oid;
 use crate::context::Context;
-use base::enumeration::EnumType;
+use base::enumeration::{EnumType, LABELS_MAX};
+use base::identifier::quoted;
 use base::roles::Object;
-use base::{DataType, Datum};
+use base::{DataType, Datum, TableId};
 use datafusion::arrow::array::{ArrayRef, StringArray, new_null_array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::Field;
@@ -17,9 +18,18 @@ use datafusion::logical_expr::LogicalPlanBuilder;
 use sql::lower::{FIRST_OID, oid};
 use std::sync::Arc;
 
-/// Object ids of labels begin here: each type has room for so many.
-const FIRST_LABEL: u32 = 0x5000_0000;
-const LABELS_MAX: u32 = 1024;
+/// Object ids of labels begin here; each type has room for so many.
+const FIRST_LABEL: i64 = 0x5000_0000;
+const ROOM: i64 = 1024;
+const _: () = assert!(LABELS_MAX as i64 <= ROOM);
+
+/// So many types have room below the largest number that the catalogs' `integer` holds. The ids of types begin anew
+/// behind them: two types would have to be that many ids apart for labels of theirs to have one number.
+const TYPES: i64 = (i32::MAX as i64 + 1 - FIRST_LABEL) / ROOM;
+
+fn label_oid(of: TableId, nth: usize) -> i64 {
+    FIRST_LABEL + i64::from(of.0) % TYPES * ROOM + nth as i64
+}
 
 fn enums(context: &Context<'_>) -> impl Iterator<Item = EnumType> {
     let known: Vec<EnumType> = context.catalog.types.enums.values().copied().collect();
@@ -29,7 +39,7 @@ fn enums(context: &Context<'_>) -> impl Iterator<Item = EnumType> {
 /// The type of an object id.
 pub(super) fn enum_of(context: &Context<'_>, number: i64) -> Option<EnumType> {
     let id = u32::try_from(number).ok()?.checked_sub(FIRST_OID)?;
-    context.catalog.types.enums.get(&base::TableId(id)).copied()
+    context.catalog.types.enums.get(&TableId(id)).copied()
 }
 
 /// Whether a type of ours is found without its schema.
@@ -41,12 +51,10 @@ pub(super) fn is_visible(context: &Context<'_>, of: EnumType) -> bool {
 /// `format_type` of a type of ours.
 pub(super) fn shown(context: &Context<'_>, number: i64) -> Option<String> {
     let of = enum_of(context, number)?;
-    let plain = of.name();
-    let schema = &of.description().schema;
-    Some(match (is_visible(context, of), schema == "public") {
-        (true, false) => plain.split_once('.').map_or(plain.clone(), |(_, name)| name.into()),
-        (false, true) => format!("public.{plain}"),
-        _ => plain,
+    let (schema, name) = (quoted(&of.description().schema), quoted(&of.description().name));
+    Some(match is_visible(context, of) {
+        true => name,
+        false => format!("{schema}.{name}"),
     })
 }
 
@@ -60,7 +68,7 @@ pub(super) fn pg_enum(context: &Context<'_>) -> Made {
     for of in enums(context) {
         for (nth, label) in of.description().labels.iter().enumerate() {
             made.rows.push(vec![
-                Datum::Int(i64::from(FIRST_LABEL + of.id().0 * LABELS_MAX) + nth as i64),
+                Datum::Int(label_oid(of.id(), nth)),
                 Datum::Int(oid(of.id()).into()),
                 Datum::Float(nth as f64 + 1.0),
                 Datum::text(&label.text),
@@ -166,4 +174,20 @@ fn type_field(context: &Context<'_>, of: EnumType, name: &str) -> Option<String>
         "typtypmod" => "-1".into(),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_ids_of_labels_are_integers_whatever_the_types_id() {
+        for id in [0, 1, TYPES as u32 - 1, TYPES as u32, 4_000_000, u32::MAX] {
+            for nth in [0, LABELS_MAX - 1] {
+                let number = label_oid(TableId(id), nth);
+                assert!((FIRST_LABEL..=i64::from(i32::MAX)).contains(&number), "{number} of {id}");
+            }
+        }
+        assert!(label_oid(TableId(7), LABELS_MAX - 1) < label_oid(TableId(8), 0));
+    }
 }

@@ -42,6 +42,7 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
         ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
         return Ok(ddl);
     }
+    context.refuse_name_of_type(&schema, &name)?;
     let options = StorageOptions::read(&create.table_options)?;
     let mut next_id = context.catalog.next_id;
     let mut table = Table {

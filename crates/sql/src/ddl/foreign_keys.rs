@@ -7,6 +7,7 @@
 use super::{Ddl, DdlContext};
 use crate::names;
 use base::error::{SqlResult, SqlState};
+use base::identifier::quoted;
 use base::roles::{Object, Privileges};
 use base::schema::foreign::{Action, Timing};
 use base::schema::{ForeignKey, Table};
@@ -329,11 +330,4 @@ pub fn definition(table: &Table, key: &ForeignKey, parent: &Table, parent_name: 
         text.push_str(" NOT VALID");
     }
     text
-}
-
-/// A name as SQL writes it.
-fn quoted(name: &str) -> String {
-    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }

@@ -324,7 +324,8 @@ impl DdlContext<'_> {
         }
         Err(forbidden(format!("must be owner of {}", self.described(object))))
     }
-    fn check_create(&self, schema: &str) -> SqlResult<()> {
+    /// Errors: 42501.
+    pub(super) fn check_create(&self, schema: &str) -> SqlResult<()> {
         match self.roles().may(self.standing, &Object::Schema(schema.into()), Privileges::CREATE) {
             true => Ok(()),
             false => Err(denied("schema", schema)),

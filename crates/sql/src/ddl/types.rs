@@ -1,15 +1,52 @@
 //! CREATE, ALTER and DROP TYPE as changes of the catalog.
 
-use super::{Ddl, DdlContext};
+use super::{Ddl, DdlContext, is_missing};
 use crate::names;
+use crate::views::quoted;
 use base::enumeration::{EnumType, Enumeration, Position};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::roles::Object;
-use base::schema::{Identity, SchemaAction, Table};
+use base::schema::{Column, Identity, SchemaAction, SchemaChange, Table};
+use base::views::View;
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, AlterTypeOperation as Operation, Statement, UserDefinedTypeRepresentation as As};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A text that the catalog keeps.
+struct Kept {
+    /// What it is of: `view v`, `constraint c of table t`.
+    what: String,
+    schema: String,
+    sql: String,
+    kind: Kind,
+    /// Whether it is over a table or a view with a column of the type.
+    meets: bool,
+    /// Whether it goes with a column of the type.
+    goes: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Default,
+    /// A check or a generated column.
+    Rule,
+    View(TableId),
+}
+
+/// What depends on types that are dropped.
+#[derive(Default)]
+struct Dependents<'a> {
+    /// Columns of the types, by their numbers.
+    columns: Vec<(&'a Table, usize)>,
+    views: BTreeSet<TableId>,
+    /// A default or a rule, which CASCADE does not take along.
+    other: Option<String>,
+    /// All of them, one a line.
+    detail: Vec<String>,
+}
 
 impl DdlContext<'_> {
     pub(super) fn create_type(&self, name: &ast::ObjectName, of: Option<&As>) -> SqlResult<Ddl> {
@@ -20,12 +57,9 @@ impl DdlContext<'_> {
             _ => return Err(SqlError::unsupported("CREATE TYPE of anything but ENUM")),
         };
         let (schema, name) = self.new_name(name)?;
-        let is_taken =
-            self.catalog.types.has(&schema, &name) || self.catalog.relation_named(&schema, &name).is_some();
-        if is_taken {
-            let message = format!("type \"{name}\" already exists");
-            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
-        }
+        // A description is kept for good, so whoever may not make one is refused before there is one.
+        self.check_create(&schema)?;
+        self.check_type_name(&schema, &name)?;
         let labels = labels.iter().map(|label| label.value.clone()).collect();
         let made = Enumeration::new(TableId(self.catalog.next_id), schema, name, labels)?;
         let actions = vec![SchemaAction::PutEnum(EnumType::of(made))];
@@ -35,6 +69,7 @@ impl DdlContext<'_> {
     pub(super) fn alter_enum(&self, alter: &ast::AlterType) -> SqlResult<Ddl> {
         let of = self.find_enum(&alter.name)?;
         let mut ddl = Ddl { tag: "ALTER TYPE", ..Ddl::default() };
+        self.check_owner(&Object::Relation(of.id()))?;
         let mut next = of.description().clone();
         match &alter.operation {
             Operation::AddValue(add) => {
@@ -63,12 +98,9 @@ impl DdlContext<'_> {
                     return self.change_owner(Object::Relation(of.id()), &owner, ddl.tag);
                 }
                 let name = names::fold(&rename.new_name);
-                if self.catalog.types.has(&next.schema, &name) {
-                    let message = format!("type \"{name}\" already exists");
-                    return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
-                }
-                if let Some(what) = self.named_by(of)? {
-                    return Err(SqlError::unsupported(format!("renaming a type that {what} names"))
+                self.check_type_name(&next.schema, &name)?;
+                if let Some(kept) = self.named_by(of, |_| true)?.first() {
+                    return Err(SqlError::unsupported(format!("renaming a type that {} names", kept.what))
                         .hint("Drop what names it, rename, and create it again."));
                 }
                 next.name = name;
@@ -78,60 +110,118 @@ impl DdlContext<'_> {
         Ok(ddl)
     }
 
-    /// DROP TYPE of one type: with CASCADE its columns go too.
-    pub(super) fn drop_enum(&self, name: &ast::ObjectName, cascade: bool, ddl: &mut Ddl) -> SqlResult<()> {
-        let of = self.find_enum(name)?;
-        let columns = self.columns_of(of);
-        let shown: Vec<String> = columns
-            .iter()
-            .map(|(table, column)| format!("column {column} of table {}", table.name))
-            .collect();
-        let views = self.catalog.views.values().filter(|view| has_column_of(&view.shape, of));
-        let mut others: Vec<String> = views.map(|view| format!("view {}", view.shape.name)).collect();
-        others.extend(self.named_by(of)?);
-        // With columns their own views go; what else names the type has to be dropped first.
-        if !shown.is_empty() && !cascade || !others.is_empty() {
-            let message = format!("cannot drop type {} because other objects depend on it", of.name());
-            let all = shown.iter().chain(&others);
-            let detail: Vec<String> =
-                all.map(|what| format!("{what} depends on type {}", of.name())).collect();
-            let hint = match cascade {
-                true => "Drop views, constraints and defaults that name the type first.",
-                false => "Use DROP ... CASCADE to drop the dependent objects too.",
-            };
-            return Err(SqlError::new(SqlState(*b"2BP01"), message).detail(detail.join("\n")).hint(hint));
-        }
-        for (table, dropped) in by_table(&columns) {
-            let dropped: Vec<String> =
-                dropped.iter().map(|column| format!("DROP COLUMN {} CASCADE", quoted(column))).collect();
-            let name = format!("{}.{}", quoted(&table.schema), quoted(&table.name));
-            let text = format!("ALTER TABLE {name} {}", dropped.join(", "));
-            let Some(Statement::AlterTable(alter)) = crate::parse::parse(&text)?.pop() else {
-                return Err(SqlError::internal("this text alters a table"));
-            };
-            let altered = self.alter_table(&alter)?;
-            ddl.actions.extend(altered.actions);
-            ddl.notices.extend(altered.notices);
-        }
-        match shown.as_slice() {
-            [] => {}
-            [one] => ddl.notices.push((SqlState::SUCCESSFUL, format!("drop cascades to {one}"))),
-            more => {
-                let told = format!("drop cascades to {} other objects", more.len());
-                ddl.notices.push((SqlState::SUCCESSFUL, told));
+    /// DROP TYPE: with CASCADE columns of the types go too, and the views that have to do with these.
+    pub(super) fn drop_types(
+        &self,
+        if_exists: bool,
+        names: &[ast::ObjectName],
+        cascade: bool,
+    ) -> SqlResult<Ddl> {
+        let mut ddl = Ddl { tag: "DROP TYPE", ..Ddl::default() };
+        let mut types: Vec<EnumType> = Vec::new();
+        for name in names {
+            match self.find_enum(name) {
+                Ok(of) if types.contains(&of) => {}
+                Ok(of) => types.push(of),
+                Err(e) if if_exists && is_missing(&e) => {
+                    ddl.notices.push((SqlState::SUCCESSFUL, format!("{}, skipping", e.message)));
+                }
+                Err(e) => return Err(e),
             }
         }
-        ddl.actions.push(SchemaAction::DropType(of.id()));
+        let mut found = Dependents::default();
+        types.iter().try_for_each(|of| self.add_dependents(*of, &mut found))?;
+        if found.other.is_some() || !cascade && !found.detail.is_empty() {
+            let message = match types.as_slice() {
+                [of] => format!("cannot drop type {} because other objects depend on it", of.name()),
+                _ => "cannot drop desired object(s) because other objects depend on them".into(),
+            };
+            let hint = match found.other {
+                Some(_) => "Drop constraints, generated columns and defaults that name the type first.",
+                None => "Use DROP ... CASCADE to drop the dependent objects too.",
+            };
+            let detail = found.detail.join("\n");
+            return Err(SqlError::new(SqlState(*b"2BP01"), message).detail(detail).hint(hint));
+        }
+        ddl.actions.extend(found.views.into_iter().map(SchemaAction::DropView));
+        self.drop_columns(&found.columns, &mut ddl)?;
+        let told = match found.detail.as_slice() {
+            [] => None,
+            [one] => one.split_once(" depends on ").map(|(what, _)| format!("drop cascades to {what}")),
+            more => Some(format!("drop cascades to {} other objects", more.len())),
+        };
+        ddl.notices.extend(told.map(|told| (SqlState::SUCCESSFUL, told)));
+        ddl.actions.extend(types.iter().map(|of| SchemaAction::DropType(of.id())));
+        Ok(ddl)
+    }
+
+    fn add_dependents<'a>(&'a self, of: EnumType, found: &mut Dependents<'a>) -> SqlResult<()> {
+        let mut others = self.named_by(of, |kept| !kept.goes)?;
+        let views_that_name: Vec<Kind> = others.iter().map(|kept| kept.kind).collect();
+        others.retain(|kept| !matches!(kept.kind, Kind::View(_)));
+        let columns = self.columns_of(of);
+        let reads = |view: &View| {
+            let is_read = |(table, at): &(&Table, usize)| {
+                view.uses.get(&table.id).is_some_and(|columns| columns.contains(at))
+            };
+            has_column_of(&view.shape, of)
+                || views_that_name.contains(&Kind::View(view.shape.id))
+                || columns.iter().any(is_read)
+        };
+        let views: Vec<&Arc<View>> = self.catalog.views.values().filter(|view| reads(view)).collect();
+        let shown = columns
+            .iter()
+            .map(|(table, at)| format!("column {} of table {}", table.columns[*at].name, table.name));
+        let shown = shown.chain(views.iter().map(|view| format!("view {}", view.shape.name)));
+        let shown = shown.chain(others.iter().map(|kept| kept.what.clone()));
+        found.detail.extend(shown.map(|what| format!("{what} depends on type {}", of.name())));
+        found.views.extend(views.iter().map(|view| view.shape.id));
+        found.other = found.other.take().or(others.pop().map(|kept| kept.what));
+        found.columns.extend(columns);
         Ok(())
     }
 
-    /// DROP SCHEMA … CASCADE takes its types along. Errors: 0A000 while another schema's tables have columns of them.
+    /// Drops columns, with the keys that reference them. Each table is altered as those before it have left the catalog.
+    fn drop_columns(&self, columns: &[(&Table, usize)], ddl: &mut Ddl) -> SqlResult<()> {
+        let mut catalog = self.catalog.clone();
+        let tables: BTreeSet<TableId> = columns.iter().map(|(table, _)| table.id).collect();
+        for id in tables {
+            let mut dropped: Vec<&(&Table, usize)> =
+                columns.iter().filter(|(table, _)| table.id == id).collect();
+            // One that is generated goes first, or it would go with the column that it is generated from.
+            dropped.sort_by_key(|(table, at)| table.columns[*at].identity != Identity::Generated);
+            let drops: Vec<String> = dropped
+                .iter()
+                .map(|(table, at)| format!("DROP COLUMN {} CASCADE", quoted(&table.columns[*at].name)))
+                .collect();
+            let table = dropped[0].0;
+            let (schema, name) = (quoted(&table.schema), quoted(&table.name));
+            let text = format!("ALTER TABLE {schema}.{name} {}", drops.join(", "));
+            let Some(Statement::AlterTable(alter)) = crate::parse::parse(&text)?.pop() else {
+                return Err(SqlError::internal("this text alters a table"));
+            };
+            let altered = DdlContext { catalog: &catalog, ..*self }.alter_table(&alter)?;
+            let change = SchemaChange { base_version: catalog.version, actions: altered.actions };
+            Arc::make_mut(&mut catalog).apply(&change)?;
+            ddl.actions.extend(change.actions);
+            ddl.notices.extend(altered.notices);
+        }
+        Ok(())
+    }
+
+    /// DROP SCHEMA … CASCADE takes its types along. Errors: 0A000 while another schema has columns of them, or texts that
+    /// name them.
     pub(super) fn refuse_used_elsewhere(&self, schema: &str, types: &[TableId]) -> SqlResult<()> {
         for of in types.iter().filter_map(|id| self.catalog.types.enums.get(id)) {
-            if let Some((table, column)) = self.columns_of(*of).iter().find(|(t, _)| t.schema != schema) {
+            if let Some((table, at)) = self.columns_of(*of).iter().find(|(t, _)| t.schema != schema) {
+                let column = &table.columns[*at].name;
                 let told =
                     format!("dropping a schema whose type column {column} of table {} has", table.name);
                 return Err(SqlError::unsupported(told).hint("Drop the column first."));
+            }
+            if let Some(kept) = self.named_by(*of, |kept| kept.schema != schema)?.first() {
+                let told = format!("dropping a schema whose type {} names", kept.what);
+                return Err(SqlError::unsupported(told).hint("Drop what names the type first."));
             }
         }
         Ok(())
@@ -143,86 +233,101 @@ impl DdlContext<'_> {
         match names::data_type(&data_type)? {
             DataType::Enum(of) => Ok(of),
             other => {
-                let message = format!("\"{}\" is not an enumerated type that a user made", other.name());
+                let message = format!("{} is not an enum", other.name());
                 Err(SqlError::new(SqlState(*b"42809"), message))
             }
         }
     }
 
-    /// Columns of a type, with their tables.
-    fn columns_of(&self, of: EnumType) -> Vec<(&Table, &str)> {
-        let is_it = |c: &base::schema::Column| c.data_type == DataType::Enum(of);
+    /// Errors: 42710. A table or a view is a type too.
+    fn check_type_name(&self, schema: &str, name: &str) -> SqlResult<()> {
+        self.refuse_name_of_type(schema, name)?;
+        match self.catalog.relation_named(schema, name) {
+            Some(_) => Err(type_exists(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Errors: 42710 for the name of a type.
+    pub(super) fn refuse_name_of_type(&self, schema: &str, name: &str) -> SqlResult<()> {
+        if self.catalog.types.has(schema, name) { Err(type_exists(name)) } else { Ok(()) }
+    }
+
+    /// Columns of a type by their numbers, with their tables.
+    fn columns_of(&self, of: EnumType) -> Vec<(&Table, usize)> {
+        let is_it = |c: &Column| c.data_type == DataType::Enum(of);
         let tables = self.catalog.tables.values();
         tables
             .flat_map(|table| {
                 let columns = table.visible_columns().filter(move |(_, c)| is_it(c));
-                columns.map(move |(_, c)| (table.as_ref(), c.name.as_str()))
+                columns.map(move |(at, _)| (table.as_ref(), at))
             })
             .collect()
     }
 
-    /// Texts that the catalog keeps beside defaults: what they are of, what they say, and whether they are over a table or a
-    /// view with a column of the type.
-    fn kept_texts(&self, of: EnumType) -> Vec<(String, String, bool)> {
+    /// The texts that the catalog keeps.
+    fn kept_texts(&self, of: EnumType) -> Vec<Kept> {
         let mut texts = Vec::new();
         for table in self.catalog.tables.values() {
             let meets = has_column_of(table, of);
-            let mut add = |what: &str, sql: &str| {
-                texts.push((format!("{what} of table {}", table.name), format!("SELECT {sql}"), meets));
+            let is_of_type = |column: &Column| column.data_type == DataType::Enum(of);
+            let mut add = |kind: Kind, goes: bool, what: String, sql: &str| {
+                let (what, sql) = (format!("{what} of table {}", table.name), format!("SELECT {sql}"));
+                texts.push(Kept { what, schema: table.schema.clone(), sql, kind, meets, goes });
             };
-            table.checks.iter().for_each(|check| add(&format!("constraint {}", check.name), &check.sql));
+            for check in &table.checks {
+                let mut goes = false;
+                check.expr.walk(&mut |e| {
+                    goes |= matches!(e, Expr::Column(at) if table.columns.get(*at).is_some_and(is_of_type));
+                });
+                add(Kind::Rule, goes, format!("constraint {}", check.name), &check.sql);
+            }
             for (_, column) in table.visible_columns() {
-                if let (Some(sql), Identity::Generated) = (&column.default, column.identity) {
-                    add(&format!("column {}", column.name), sql);
-                }
+                let Some(sql) = &column.default else { continue };
+                let (kind, what) = match column.identity {
+                    Identity::Generated => (Kind::Rule, format!("column {}", column.name)),
+                    _ => (Kind::Default, format!("default value for column {}", column.name)),
+                };
+                add(kind, is_of_type(column), what, sql);
             }
         }
         let used = |id: &TableId| self.catalog.relation(*id).is_some_and(|r| has_column_of(r.shape(), of));
         for view in self.catalog.views.values() {
-            let what = format!("view {}", view.shape.name);
-            texts.push((what, view.definition.clone(), view.uses.keys().any(used)));
+            let shape = &view.shape;
+            texts.push(Kept {
+                what: format!("view {}", shape.name),
+                schema: shape.schema.clone(),
+                sql: view.definition.clone(),
+                kind: Kind::View(shape.id),
+                meets: view.uses.keys().any(used),
+                goes: false,
+            });
         }
         texts
     }
 
-    /// Errors: 0A000 where a text that is kept has a label as a literal: it would mean nothing, or another label.
+    /// Errors: 0A000 where a view or a rule has a label as a literal: it would mean nothing, or another label.
     fn refuse_spelled_out(&self, of: EnumType, label: &str) -> SqlResult<()> {
-        let has_label = |e: &ast::Expr| match e {
-            ast::Expr::Value(value) => value.value.clone().into_string().is_some_and(|text| text == label),
-            _ => false,
-        };
-        for (what, sql, meets) in self.kept_texts(of) {
-            if (meets || finds(&sql, &names_it(of))?) && finds(&sql, &has_label)? {
-                let told = format!("renaming a label of type {} that {what} spells out", of.name());
-                return Err(
-                    SqlError::unsupported(told).hint("Drop what spells it out, rename, and create it again.")
-                );
+        for kept in self.kept_texts(of).iter().filter(|kept| kept.kind != Kind::Default) {
+            if (kept.meets || finds(&kept.sql, &names_it(of))?) && finds(&kept.sql, &has_label(label))? {
+                return Err(spelled_out(of, &kept.what));
             }
         }
         Ok(())
     }
 
-    /// A view, a constraint or a default whose text names a type, if there is one.
-    fn named_by(&self, of: EnumType) -> SqlResult<Option<String>> {
-        let defaults = self.catalog.tables.values().flat_map(|table| {
-            let with_text = table.visible_columns().filter_map(|(_, c)| Some((c, c.default.as_ref()?)));
-            with_text.map(|(c, sql)| {
-                (
-                    format!("default value for column {} of table {}", c.name, table.name),
-                    format!("SELECT {sql}"),
-                )
-            })
-        });
-        let kept = self.kept_texts(of).into_iter().map(|(what, sql, _)| (what, sql));
-        for (what, sql) in kept.chain(defaults) {
-            if finds(&sql, &names_it(of))? {
-                return Ok(Some(what));
+    /// The texts among those that are asked for that name a type.
+    fn named_by(&self, of: EnumType, is_asked_for: impl Fn(&Kept) -> bool) -> SqlResult<Vec<Kept>> {
+        let mut found = Vec::new();
+        for kept in self.kept_texts(of).into_iter().filter(is_asked_for) {
+            if finds(&kept.sql, &names_it(of))? {
+                found.push(kept);
             }
         }
-        Ok(None)
+        Ok(found)
     }
 
-    /// Defaults that are a label follow it to its new name.
+    /// Defaults that are a label follow it to its new name. Errors: 0A000 for others that have it as a literal.
     fn respelled_defaults(
         &self,
         of: EnumType,
@@ -236,15 +341,17 @@ impl DdlContext<'_> {
             let mut has_changed = false;
             let mut columns = table.retyped(renamed).columns;
             for (column, before) in columns.iter_mut().zip(&table.columns) {
-                let Some(sql) = &before.default else { continue };
-                if before.data_type != DataType::Enum(of) {
-                    continue;
-                }
-                let parsed = crate::parse::parse_expr(sql)?;
-                let value = super::create_table::lowered_default(self, before, &parsed)?;
-                if matches!(value, Expr::Constant(Datum::Int(c)) if c == code) {
+                let Some(sql) = before.default.as_ref().filter(|_| !before.hidden) else { continue };
+                let is_of_type = before.data_type == DataType::Enum(of);
+                if is_of_type && self.is_constant(before, sql, code)? {
                     column.default = Some(format!("'{}'", to.replace('\'', "''")));
                     has_changed = true;
+                    continue;
+                }
+                let text = format!("SELECT {sql}");
+                if (is_of_type || finds(&text, &names_it(of))?) && finds(&text, &has_label(from))? {
+                    let what = format!("default value for column {} of table {}", before.name, table.name);
+                    return Err(spelled_out(of, &what));
                 }
             }
             if has_changed {
@@ -254,6 +361,23 @@ impl DdlContext<'_> {
         }
         Ok(actions)
     }
+
+    /// Whether a default is always this label.
+    fn is_constant(&self, column: &Column, sql: &str, code: i64) -> SqlResult<bool> {
+        let parsed = crate::parse::parse_expr(sql)?;
+        let value = super::create_table::lowered_default(self, column, &parsed)?;
+        Ok(matches!(value, Expr::Constant(Datum::Int(c)) if c == code))
+    }
+}
+
+fn type_exists(name: &str) -> SqlError {
+    SqlError::new(SqlState::DUPLICATE_OBJECT, format!("type \"{name}\" already exists"))
+        .hint("A table or a view has a type of its name, so no type beside them may have that name.")
+}
+
+fn spelled_out(of: EnumType, what: &str) -> SqlError {
+    SqlError::unsupported(format!("renaming a label of type {} that {what} contains as a literal", of.name()))
+        .hint("Drop what contains it, rename, and create it again.")
 }
 
 /// Whether an expression names a type.
@@ -272,20 +396,16 @@ fn has_column_of(table: &Table, of: EnumType) -> bool {
     table.columns.iter().any(|c| c.data_type == DataType::Enum(of))
 }
 
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// Columns one behind the other, by their tables.
-fn by_table<'a>(columns: &[(&'a Table, &'a str)]) -> Vec<(&'a Table, Vec<&'a str>)> {
-    let mut tables: Vec<(&Table, Vec<&str>)> = Vec::new();
-    for (table, column) in columns {
-        match tables.last_mut() {
-            Some((last, of)) if last.id == table.id => of.push(column),
-            _ => tables.push((table, vec![column])),
-        }
+/// Whether an expression is a label as a literal.
+fn has_label(label: &str) -> impl Fn(&ast::Expr) -> bool {
+    move |e| {
+        let value = match e {
+            ast::Expr::Value(value) => &value.value,
+            ast::Expr::TypedString(typed) => &typed.value.value,
+            _ => return false,
+        };
+        value.clone().into_string().is_some_and(|text| text == label)
     }
-    tables
 }
 
 /// Whether a text has such an expression.

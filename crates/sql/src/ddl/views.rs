@@ -64,6 +64,7 @@ impl DdlContext<'_> {
                 return Err(SqlError::new(SqlState::DUPLICATE_TABLE, told));
             }
         };
+        self.refuse_name_of_type(&schema, &name)?;
         let mut query = create.query.as_ref().clone();
         if matches!(query.body.as_ref(), SetExpr::Select(select) if select.into.is_some()) {
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "views must not contain SELECT INTO"));

@@ -28,6 +28,7 @@ impl DdlContext<'_> {
                     format!("relation \"{}\" already exists in schema \"{schema}\"", next.name),
                 ));
             }
+            self.refuse_name_of_type(&schema, &next.name)?;
             if self.catalog.sequences.values().any(|s| s.owner.is_some_and(|(t, _)| t == next.id)) {
                 return Err(SqlError::unsupported("SET SCHEMA of a table with serial or identity columns"));
             }
@@ -42,6 +43,7 @@ impl DdlContext<'_> {
             let told = format!("relation \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, told));
         }
+        self.refuse_name_of_type(&next.schema, &name)?;
         next.name = name;
         Ok(())
     }
