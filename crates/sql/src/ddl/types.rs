@@ -343,7 +343,8 @@ impl DdlContext<'_> {
             for (column, before) in columns.iter_mut().zip(&table.columns) {
                 let Some(sql) = before.default.as_ref().filter(|_| !before.hidden) else { continue };
                 let is_of_type = before.data_type == DataType::Enum(of);
-                if is_of_type && self.is_constant(before, sql, code)? {
+                let is_default = before.identity != Identity::Generated;
+                if is_of_type && is_default && self.is_constant(before, sql, code)? {
                     column.default = Some(format!("'{}'", to.replace('\'', "''")));
                     has_changed = true;
                     continue;
