@@ -23,5 +23,6 @@ pub mod spans;
 pub mod types;
 pub mod user_types;
 pub mod views;
+pub mod volatile;
 pub mod with;
 pub mod zones;

@@ -32,6 +32,7 @@ pub use types::owner_of_type;
 
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
+use constraints::is_word;
 use dialect::{BoundedDialect, Failure};
 use sqlparser::ast::{Expr, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
@@ -46,6 +47,28 @@ pub const MOVE: &str = "meridian move";
 
 /// The parser's own recursion for one level of parentheses: a subquery is read as an expression, a query and a table.
 const RECURSION_PER_LEVEL: usize = 5;
+
+/// Begins names that stand for what only this program says; no client can say them.
+pub const OWN_NAMES: char = '\u{f8ff}';
+
+/// The statements of a client's text, in order. Errors: those of [`parse`], 42602 for a name of this program's own.
+pub fn parse_request(sql: &str) -> SqlResult<Vec<Statement>> {
+    let statements = parse(sql)?;
+    if sql.contains(OWN_NAMES) {
+        refuse_own_names(sql)?;
+    }
+    Ok(statements)
+}
+
+fn refuse_own_names(sql: &str) -> SqlResult<()> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location();
+    let tokens = tokens.map_err(|e| syntax_error(sql, &ParserError::from(e)))?;
+    let is_own = |t: &&TokenWithSpan| matches!(&t.token, Token::Word(word) if word.value.contains(OWN_NAMES));
+    let Some(own) = tokens.iter().find(is_own) else { return Ok(()) };
+    Err(SqlError::new(SqlState(*b"42602"), format!("invalid name {}", own.token))
+        .detail("The character U+F8FF is kept for names that the database makes.")
+        .hint("Choose a name without it."))
+}
 
 /// The statements of a text, in order. Errors: 42601 with the place and what was found there; 54001 for what is nested
 /// too deeply or can be read in too many ways; 57014 if the statement was canceled meanwhile.
@@ -128,10 +151,6 @@ pub fn parse_expr(sql: &str) -> SqlResult<Expr> {
 /// FETCH in the one form that the parser knows: with a direction, its number, and FROM. MOVE becomes a FETCH
 /// into a place of its own.
 fn with_whole_fetches(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is_word = |t: &TokenWithSpan, word: &str| match &t.token {
-        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
-        _ => false,
-    };
     let is_fetch = |t: &TokenWithSpan| is_word(t, "fetch") || is_word(t, "move");
     if !tokens.iter().any(is_fetch) {
         return tokens;
@@ -291,6 +310,19 @@ mod tests {
         let dropped = vec!["drop column if exists c"; 100].join(", ");
         assert!(parse(&format!("alter table t {dropped}")).is_ok());
         assert!(parse(&"insert into t values (1); ".repeat(100)).is_ok());
+    }
+
+    #[test]
+    fn no_request_says_a_name_of_the_programs_own() {
+        for sql in [
+            "create schema \"\u{f8ff}with\"",
+            "select 1; create table t (\"a\u{f8ff}\" int)",
+            "update t set \"\u{f8ff}nothing\" = 0",
+        ] {
+            assert_eq!(parse_request(sql).unwrap_err().state, SqlState(*b"42602"), "{sql}");
+            assert!(parse(sql).is_ok());
+        }
+        assert!(parse_request("select '\u{f8ff}' -- \u{f8ff}").is_ok());
     }
 
     #[test]

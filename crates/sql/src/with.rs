@@ -1,17 +1,19 @@
 //! `WITH` whose queries write or lock rows: the parts of such a statement, each by itself.
 //!
 //! A part is run on its own, and its rows stand for it in what follows: under its name there is a query of a table that
-//! only this statement knows, in a schema of a name that no other text can say.
+//! only this statement knows, in a schema of a name that no client can say. So is a query that only reads if others
+//! would find other rows in it, each its own.
 
 use crate::names;
 use crate::types::{Column, type_oid};
+use crate::volatile::is_volatile;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::Table;
 use base::views::View;
 use base::{DataType, TableId};
 use sqlparser::ast::{self, Cte, Ident, Query, SetExpr, Statement};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// The schema of tables that stand for rows of parts.
@@ -75,6 +77,29 @@ pub fn change_of(query: &Query) -> Option<(Option<&ast::With>, &Statement)> {
     }
 }
 
+/// Errors: 0A000 for a WITH that has the name of the table that is changed, which a query over both would take for it.
+pub fn refuse_target(with: &ast::With, change: &Statement) -> SqlResult<()> {
+    let target = match change {
+        Statement::Update(update) => Some(&update.table.relation),
+        Statement::Delete(delete) => match &delete.from {
+            ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from) => {
+                from.first().map(|table| &table.relation)
+            }
+        },
+        Statement::Merge(merge) => Some(&merge.table),
+        _ => None,
+    };
+    let Some(ast::TableFactor::Table { name, .. }) = target else { return Ok(()) };
+    let [part] = name.0.as_slice() else { return Ok(()) };
+    let name = part.as_ident().map(names::fold);
+    if with.cte_tables.iter().any(|cte| Some(names::fold(&cte.alias.name)) == name) {
+        let told =
+            format!("a WITH query with the name of the changed table \"{}\"", name.unwrap_or_default());
+        return Err(SqlError::unsupported(told).hint("Give the WITH query another name."));
+    }
+    Ok(())
+}
+
 fn no_values() -> ast::Values {
     ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() }
 }
@@ -119,6 +144,10 @@ impl<'q> Taken<'q> {
         while let Some(cte) = self.with.cte_tables.get(self.nth) {
             self.nth += 1;
             if !acts(&cte.query) {
+                if self.varies(cte) {
+                    let alone = self.scoped(&self.alone(cte)?)?;
+                    return Ok(Some((self.nth - 1, Statement::Query(Box::new(alone)))));
+                }
                 self.known.push(cte.clone());
                 continue;
             }
@@ -164,34 +193,59 @@ impl<'q> Taken<'q> {
             }
             if made.iter().any(|(other, _)| *other == called) {
                 return Err(SqlError::unsupported(format!("two columns \"{called}\" in this WITH"))
-                    .hint("Give one of them another name in RETURNING."));
+                    .hint("Give one of them another name."));
             }
             made.push((called, column.data_type));
         }
         let id = TableId(FIRST_ID + nth as u32);
         let table = View::shape(id, SCHEMA.into(), nth.to_string(), made);
-        let text = format!("SELECT * FROM \"{SCHEMA}\".\"{nth}\"");
-        let Some(Statement::Query(query)) = crate::parse::parse(&text)?.pop() else {
-            return Err(SqlError::internal("this text is a query"));
-        };
+        let query = Box::new(all_of(&format!("\"{SCHEMA}\".\"{nth}\""))?);
         let mut cte = cte.clone();
         cte.alias.columns.clear();
         self.known.push(Cte { query, ..cte });
         Ok(Some(table))
     }
 
+    /// Whether a query that only reads is run as a part: something names it, and it would give others rows to each.
+    fn varies(&self, cte: &Cte) -> bool {
+        if !is_volatile(&cte.query) {
+            return false;
+        }
+        let name = names::fold(&cte.alias.name);
+        let around = Query { with: None, ..self.query.clone() };
+        let later = self.with.cte_tables[self.nth..].iter().map(|later| later.query.as_ref());
+        later.chain([&around]).any(|query| names_of(query).outer.contains(&name))
+    }
+
+    /// A common table expression that only reads as a query of its own.
+    fn alone(&self, cte: &Cte) -> SqlResult<Query> {
+        if !(self.with.recursive && names_itself(cte)) {
+            return Ok(cte.query.as_ref().clone());
+        }
+        let mut query = all_of(&Ident::with_quote('"', names::fold(&cte.alias.name)).to_string())?;
+        query.with = Some(ast::With { cte_tables: vec![cte.clone()], ..self.with.clone() });
+        Ok(query)
+    }
+
     /// A query with those of the known expressions that it names, and that these name. Errors: 0A000 for one that gives
-    /// no rows.
+    /// no rows, and for a WITH in it that one list cannot say together with them.
     fn scoped(&self, query: &Query) -> SqlResult<Query> {
-        let mut wanted = relations_of(query);
+        let Named { outer: mut wanted, own, .. } = names_of(query);
         if let Some(name) = self.silent.intersection(&wanted).next() {
             let told = format!("WITH query \"{name}\" does not have a RETURNING clause");
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
         }
         let mut named = Vec::new();
         for cte in self.known.iter().rev() {
-            if wanted.contains(&names::fold(&cte.alias.name)) {
-                wanted.extend(relations_of(&cte.query));
+            let name = names::fold(&cte.alias.name);
+            if wanted.contains(&name) {
+                if own.contains(&name) {
+                    return Err(SqlError::unsupported(format!(
+                        "WITH query \"{name}\" beside another of its name inside"
+                    ))
+                    .hint("Give one of them another name."));
+                }
+                wanted.extend(names_of(&cte.query).outer);
                 named.push(cte.clone());
             }
         }
@@ -199,22 +253,97 @@ impl<'q> Taken<'q> {
             return Ok(query.clone());
         }
         named.reverse();
-        let mut with = ast::With { cte_tables: named, ..self.with.clone() };
-        with.cte_tables.extend(query.with.iter().flat_map(|own| own.cte_tables.iter().cloned()));
+        let with = ast::With { cte_tables: named, ..self.with.clone() };
+        let with = match &query.with {
+            None => with,
+            Some(inner) => together(with, inner)?,
+        };
         Ok(Query { with: Some(with), ..query.clone() })
     }
 }
 
-/// Names without a schema that a query names as relations.
-fn relations_of(query: &Query) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let _: ControlFlow<()> = ast::visit_relations(query, |name| {
-        if let [part] = name.0.as_slice() {
-            found.extend(part.as_ident().map(|ident: &Ident| names::fold(ident)));
+/// One list of an outer WITH and of the one in its query. Errors: 0A000 where RECURSIVE, said of one of them, would make
+/// a query of the other name itself.
+fn together(outer: ast::With, inner: &ast::With) -> SqlResult<ast::With> {
+    let naming_themselves = [&outer, inner].map(|with| with.cte_tables.iter().any(names_itself));
+    let flags = [outer.recursive, inner.recursive];
+    let recursive = (0..2).any(|n| flags[n] && naming_themselves[n]);
+    if recursive && (0..2).any(|n| !flags[n] && naming_themselves[n]) {
+        return Err(SqlError::unsupported(
+            "a WITH query that names a table of its own name, beside RECURSIVE ones",
+        ));
+    }
+    let mut with = ast::With { recursive, ..outer };
+    with.cte_tables.extend(inner.cte_tables.iter().cloned());
+    Ok(with)
+}
+
+/// `SELECT * FROM relation`.
+fn all_of(relation: &str) -> SqlResult<Query> {
+    match crate::parse::parse(&format!("SELECT * FROM {relation}"))?.pop() {
+        Some(Statement::Query(query)) => Ok(*query),
+        _ => Err(SqlError::internal("this text is a query")),
+    }
+}
+
+fn names_itself(cte: &Cte) -> bool {
+    names_of(&cte.query).outer.contains(&names::fold(&cte.alias.name))
+}
+
+/// What a query names.
+#[derive(Default)]
+struct Named {
+    /// Relations without a schema that no WITH in it has.
+    outer: BTreeSet<String>,
+    /// Names that a WITH in it gives.
+    own: BTreeSet<String>,
+    /// Those that can be said where the visit is.
+    visible: Vec<String>,
+    /// How many of them there were around each query that the visit is in.
+    around: Vec<usize>,
+    /// Names that can be said behind a query of a WITH.
+    given: BTreeMap<*const Query, String>,
+}
+
+fn names_of(query: &Query) -> Named {
+    let mut named = Named::default();
+    let _: ControlFlow<()> = ast::Visit::visit(query, &mut named);
+    named
+}
+
+impl ast::Visitor for Named {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        self.around.push(self.visible.len());
+        if let Some(with) = &query.with {
+            for cte in &with.cte_tables {
+                let name = names::fold(&cte.alias.name);
+                self.own.insert(name.clone());
+                match with.recursive {
+                    true => self.visible.push(name),
+                    false => drop(self.given.insert(cte.query.as_ref(), name)),
+                }
+            }
         }
         ControlFlow::Continue(())
-    });
-    found
+    }
+
+    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        self.visible.truncate(self.around.pop().unwrap_or_default());
+        self.visible.extend(self.given.remove(&std::ptr::from_ref(query)));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, name: &ast::ObjectName) -> ControlFlow<()> {
+        if let [part] = name.0.as_slice()
+            && let Some(name) = part.as_ident().map(names::fold)
+            && !self.visible.contains(&name)
+        {
+            self.outer.insert(name);
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 #[cfg(test)]
@@ -226,7 +355,7 @@ mod tests {
         let sql = "with a as (select 1 as x), b as (delete from t using a where t.x = a.x returning x), \
                    c (y) as (insert into u select x from b returning x), d as (update v set z = 1) \
                    select y from c";
-        let Some(Statement::Query(query)) = crate::parse::parse(sql).unwrap().pop() else { panic!() };
+        let query = one(sql);
         let mut taken = Taken::of(&query).unwrap();
         let column = [Column::new("x", DataType::Integer)];
         let (nth, part) = taken.next_part().unwrap().unwrap();
@@ -249,9 +378,74 @@ mod tests {
     }
 
     #[test]
+    fn what_changes_by_itself_is_computed_once_if_it_is_named() {
+        let sql = "with i as (select random() as x), j as (select random() as x), k as (select x from i), \
+                   a as (insert into t select x from k) insert into u select x from k";
+        let query = one(sql);
+        let mut taken = Taken::of(&query).unwrap();
+        let (nth, part) = taken.next_part().unwrap().unwrap();
+        assert_eq!((nth, part.to_string()), (0, "SELECT random() AS x".to_string()));
+        taken.put_table(nth, Some(&[Column::new("x", DataType::Double)])).unwrap().unwrap();
+        assert_eq!(taken.next_part().unwrap().unwrap().0, 3);
+        taken.put_table(3, None).unwrap();
+        assert!(taken.next_part().unwrap().is_none());
+        let rest = taken.rest().unwrap().to_string();
+        assert!(rest.contains("k AS (SELECT x FROM i)") && !rest.contains("random"), "{rest}");
+
+        let sql = "with recursive r (n) as (select random() union all select n + 1 from r where n < 3), \
+                   a as (delete from t) select n from r";
+        let query = one(sql);
+        let part = Taken::of(&query).unwrap().next_part().unwrap().unwrap().1.to_string();
+        assert!(
+            part.starts_with("WITH RECURSIVE r (n) AS (") && part.ends_with("SELECT * FROM \"r\""),
+            "{part}"
+        );
+    }
+
+    #[test]
+    fn a_with_in_a_part_says_what_its_own_names_are() {
+        let scoped = |recursive: &str, part: &str| {
+            let sql = format!(
+                "with {recursive} a as (select 1 as x), b as (select 2 as x), d as (delete from t), \
+                 e as (update t set x = 1 where x in (select x from a) returning x) select 1"
+            );
+            let query = one(&sql);
+            let mut taken = Taken::of(&query).unwrap();
+            while let Some((nth, _)) = taken.next_part().unwrap() {
+                taken.put_table(nth, Some(&[Column::new("x", DataType::Integer)])).unwrap();
+            }
+            taken.scoped(&one(part)).map(|query| query.with.map(|w| w.to_string()).unwrap_or_default())
+        };
+        let own = "with b as (select x from a) select x from b";
+        let wanted = "WITH a AS (SELECT 1 AS x), b AS (SELECT x FROM a)";
+        assert_eq!(scoped("", own).unwrap(), wanted);
+        assert_eq!(scoped("recursive", own).unwrap(), wanted);
+        assert_eq!(
+            scoped("recursive", "with b as (select x from b) select 1").unwrap_err().state,
+            SqlState(*b"0A000")
+        );
+        let own = "with recursive r as (select x from a union all select x from r) select x from r";
+        assert!(scoped("", own).unwrap().starts_with("WITH RECURSIVE a AS (SELECT 1 AS x), r AS"));
+        let own = "with a as (select 3 as x) select x from a";
+        assert_eq!(scoped("", own).unwrap(), "WITH a AS (SELECT 3 AS x)");
+        let own = "select x from (with recursive a as (select x from a) select x from a) q";
+        assert_eq!(scoped("", own).unwrap(), "");
+        let both = "with c as (select * from c), r as (select x from a) select x from r, c";
+        assert_eq!(
+            scoped("recursive", both).unwrap(),
+            "WITH a AS (SELECT 1 AS x), c AS (SELECT * FROM c), r AS (SELECT x FROM a)"
+        );
+    }
+
+    fn one(sql: &str) -> Query {
+        let Some(Statement::Query(query)) = crate::parse::parse(sql).unwrap().pop() else { panic!() };
+        *query
+    }
+
+    #[test]
     fn what_returns_nothing_cannot_be_read() {
         let sql = "with d as (delete from t) select * from d";
-        let Some(Statement::Query(query)) = crate::parse::parse(sql).unwrap().pop() else { panic!() };
+        let query = one(sql);
         let mut taken = Taken::of(&query).unwrap();
         let (nth, _) = taken.next_part().unwrap().unwrap();
         taken.put_table(nth, None).unwrap();

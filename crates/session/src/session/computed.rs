@@ -249,8 +249,11 @@ impl Session {
         let mut values = parameters.to_vec();
         values.resize(conflict.parameters, Datum::Null);
         values.extend_from_slice(proposed);
+        // Other tables are read as they were before the statement.
+        self.open().hide_parts();
         let answer = self.answer_over(&conflict.query, &values, table, vec![there]).await?;
         let rows = self.collected(&mut RowStream::Batches(answer.stream)).await?;
+        self.open().show_parts();
         rows.into_iter().next().ok_or_else(|| SqlError::internal("one row has one answer"))
     }
 }

@@ -16,7 +16,7 @@ use base::txn::Isolation;
 use base::{Datum, Key, PartitionId, SqlError};
 use sql::lower::access;
 use sql::lower::scope::ParameterTypes;
-use sql::lower::select::Contended;
+use sql::lower::select::{Contended, locking_word};
 use sql::names;
 use sql::types::Column;
 use sqlparser::ast::{self, JoinOperator, Statement, TableFactor};
@@ -117,6 +117,11 @@ impl LockedJoinPlan {
         targets.iter_mut().for_each(|target| target.key_at += shown);
         let columns = Arc::new(query.columns[..shown].to_vec());
         Ok(LockedJoinPlan { query, targets, columns })
+    }
+
+    /// What it is called where only reading is allowed.
+    pub fn word(&self) -> &'static str {
+        locking_word(self.targets.iter().find_map(|target| target.lock))
     }
 
     pub fn tables(&self) -> impl Iterator<Item = &Table> {

@@ -140,10 +140,15 @@ fn action_of(clauses: &[Clause], key: &ast::Expr) -> SqlResult<ast::Expr> {
     sql::parse::parse_expr(&format!("CASE WHEN {key} IS NOT NULL THEN {} ELSE {} END", of(true), of(false)))
 }
 
-/// A value that is computed for the pairs whose action it belongs to. A column cannot fail: it is taken as it is.
+/// A value that is computed for the pairs whose action it belongs to. A column cannot fail: it is taken as it is. Errors:
+/// 0A000 where a second look at the conditions would find another action.
 fn taken_only(action: &ast::Expr, nth: usize, value: &ast::Expr) -> SqlResult<ast::Expr> {
     match value {
         ast::Expr::CompoundIdentifier(_) | ast::Expr::Identifier(_) => Ok(value.clone()),
+        _ if sql::volatile::is_volatile(action) => {
+            Err(SqlError::unsupported("a condition of MERGE that changes by itself, beside computed values")
+                .hint("Compute it in the source: USING (SELECT ..., random() AS r FROM ...)."))
+        }
         value => sql::parse::parse_expr(&format!("CASE WHEN ({action}) = {nth} THEN ({value}) END")),
     }
 }

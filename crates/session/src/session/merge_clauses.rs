@@ -46,6 +46,7 @@ pub(super) struct Names {
     source: Option<String>,
     /// Columns of what comes.
     columns: BTreeSet<String>,
+    target_columns: BTreeSet<String>,
 }
 
 impl Names {
@@ -73,7 +74,8 @@ impl Names {
         }
         let shape = analytics::plan_with(context, &all, &mut ParameterTypes::default(), false)?;
         let columns = shape.columns.iter().map(|column| column.name.clone()).collect();
-        Ok(Names { target, source, columns })
+        let target_columns = table.columns.iter().map(|column| column.name.clone()).collect();
+        Ok(Names { target, source, columns, target_columns })
     }
 
     /// A column of the target.
@@ -84,39 +86,107 @@ impl Names {
         ])
     }
 
-    /// An expression of a clause for what matches nothing: its names are those of what comes. Errors: 42P01 where it
-    /// names the target.
+    /// An expression of a clause for what matches nothing: its names are those of what comes. Errors: 42P01 and 42703
+    /// where it names the target.
     fn without_target(&self, e: &ast::Expr) -> SqlResult<ast::Expr> {
         let mut e = e.clone();
-        let outcome = ast::visit_expressions_mut(&mut e, |e| {
-            match e {
-                ast::Expr::Identifier(name) => {
-                    if let Some(source) =
-                        self.source.as_ref().filter(|_| self.columns.contains(&names::fold(name)))
-                    {
-                        let source = ast::Ident::with_quote('"', source);
-                        *e = ast::Expr::CompoundIdentifier(vec![source, name.clone()]);
-                    }
-                }
-                ast::Expr::CompoundIdentifier(path)
-                    if path.len() == 2 && names::fold(&path[0]) == self.target =>
-                {
-                    let told =
-                        format!("invalid reference to FROM-clause entry for table \"{}\"", self.target);
-                    return ControlFlow::Break(SqlError::new(SqlState::UNDEFINED_TABLE, told).detail(format!(
-                        "There is an entry for table \"{}\", but it cannot be referenced from this part of the query.",
-                        self.target
-                    )));
-                }
-                _ => {}
-            }
-            ControlFlow::Continue(())
-        });
-        match outcome {
+        match ast::VisitMut::visit(
+            &mut e,
+            &mut Unmatched { names: self, depth: 0, relations: BTreeSet::new() },
+        ) {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(e),
         }
     }
+}
+
+/// Gives names outside of subqueries their relation. Inside of one it is the subquery that says what they are.
+struct Unmatched<'n> {
+    names: &'n Names,
+    /// How many subqueries are around.
+    depth: usize,
+    /// Relations of the outermost subquery and of those in it.
+    relations: BTreeSet<String>,
+}
+
+impl Unmatched<'_> {
+    fn named(&self, e: &mut ast::Expr) -> SqlResult<()> {
+        let Names { target, source, columns, target_columns } = self.names;
+        match e {
+            ast::Expr::Identifier(name) if self.depth == 0 => {
+                let folded = names::fold(name);
+                match source {
+                    Some(source) if columns.contains(&folded) => {
+                        let source = ast::Ident::with_quote('"', source);
+                        *e = ast::Expr::CompoundIdentifier(vec![source, name.clone()]);
+                    }
+                    _ if target_columns.contains(&folded) && !columns.contains(&folded) => {
+                        let told = format!("column \"{folded}\" does not exist");
+                        let detail = format!(
+                            "There is a column named \"{folded}\" in table \"{target}\", but it cannot be referenced from this part of the query."
+                        );
+                        return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, told).detail(detail));
+                    }
+                    _ => {}
+                }
+            }
+            ast::Expr::CompoundIdentifier(path)
+                if path.len() == 2
+                    && names::fold(&path[0]) == *target
+                    && !self.relations.contains(target) =>
+            {
+                let told = format!("invalid reference to FROM-clause entry for table \"{target}\"");
+                let detail = format!(
+                    "There is an entry for table \"{target}\", but it cannot be referenced from this part of the query."
+                );
+                return Err(SqlError::new(SqlState::UNDEFINED_TABLE, told).detail(detail));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl ast::VisitorMut for Unmatched<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<SqlError> {
+        if self.depth == 0 {
+            self.relations = relations_in(query);
+        }
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<SqlError> {
+        self.depth -= 1;
+        if self.depth == 0 {
+            self.relations.clear();
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, e: &mut ast::Expr) -> ControlFlow<SqlError> {
+        match self.named(e) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+/// Names that the relations of a query and of its subqueries have in it.
+fn relations_in(query: &ast::Query) -> BTreeSet<String> {
+    struct Found(BTreeSet<String>);
+    impl ast::Visitor for Found {
+        type Break = ();
+        fn pre_visit_table_factor(&mut self, factor: &ast::TableFactor) -> ControlFlow<()> {
+            self.0.extend(shown_name(factor).ok().flatten());
+            ControlFlow::Continue(())
+        }
+    }
+    let mut found = Found(BTreeSet::new());
+    let _: ControlFlow<()> = ast::Visit::visit(query, &mut found);
+    found.0
 }
 
 fn wrong(told: impl Into<String>) -> SqlError {

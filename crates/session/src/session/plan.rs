@@ -171,6 +171,7 @@ fn plan_over_tables(
     if let Statement::Query(query) = statement
         && let Some((Some(with), change)) = sql::with::change_of(query)
     {
+        sql::with::refuse_target(with, change)?;
         return plan_change(context, change, Some(with), parameters);
     }
     match statement {

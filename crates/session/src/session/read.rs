@@ -14,7 +14,7 @@ use node::request::ReadRows;
 use sql::lower::Projection;
 use sql::lower::bind::Binding;
 use sql::lower::keys::Reached;
-use sql::lower::select::{Order, Output, RowSelectPlan};
+use sql::lower::select::{Order, Output, RowSelectPlan, locking_word};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ impl Session {
         parameters: &[Datum],
     ) -> SqlResult<Response> {
         if plan.is_locking {
-            self.refuse_if_read_only("SELECT FOR UPDATE")?;
+            self.refuse_if_read_only(locking_word(plan.lock))?;
         }
         let gateway = self.gateway.clone();
         let catalog = self.catalog();

@@ -170,8 +170,7 @@ impl<'a> Changed<'a> {
                 return ControlFlow::Continue(());
             };
             // A value that a second look would find another one.
-            let text = value.to_string().to_lowercase();
-            if ["random(", "nextval(", "uuid"].iter().any(|volatile| text.contains(volatile)) {
+            if sql::volatile::is_volatile(value) {
                 return ControlFlow::Break(SqlError::unsupported(
                     "RETURNING of a value that changes by itself",
                 ));

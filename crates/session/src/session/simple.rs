@@ -25,7 +25,7 @@ pub(super) struct Queue {
 
 /// The statements of a text. Errors: those of the parser.
 fn queued(sql: &str) -> SqlResult<Queue> {
-    let statements = sql::parse::parse(sql)?;
+    let statements = sql::parse::parse_request(sql)?;
     let is_alone = statements.len() == 1;
     let bytes = |statement: &Statement| match sql.len() {
         short if is_alone || short <= interrupt::SHORT_BYTES => short,

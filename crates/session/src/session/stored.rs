@@ -39,7 +39,7 @@ impl Session {
     }
 
     fn prepare_now(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
-        let mut statements = sql::parse::parse(sql)?;
+        let mut statements = sql::parse::parse_request(sql)?;
         if statements.len() > 1 {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,

@@ -33,7 +33,7 @@ impl<'p> Whole<'p> {
             Whole::Rich(plan) => Some(plan.word),
             Whole::Merge(_) => Some("MERGE"),
             Whole::With(plan) => plan.word,
-            Whole::LockedJoin(_) => Some("SELECT FOR UPDATE"),
+            Whole::LockedJoin(plan) => Some(plan.word()),
         }
     }
 

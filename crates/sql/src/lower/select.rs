@@ -224,6 +224,11 @@ impl Lowering<'_> {
     }
 }
 
+/// What a SELECT that locks or marks rows is called.
+pub fn locking_word(lock: Option<Contended>) -> &'static str {
+    if lock.is_some() { "SELECT FOR UPDATE" } else { "SELECT FOR SHARE" }
+}
+
 /// What FOR UPDATE says of locked rows; FOR SHARE locks none.
 fn contended(clauses: &[ast::LockClause], scope: &Scope) -> Lowered<Option<Contended>> {
     let mut lock = None;

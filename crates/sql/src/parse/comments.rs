@@ -1,6 +1,7 @@
 //! `COMMENT ON CONSTRAINT c ON t` in words that the parser knows: as a comment on a column of `t` with a name that no
 //! column has.
 
+use super::constraints::is_word;
 use sqlparser::ast::Ident;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -43,10 +44,6 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         made.extend_from_slice(&statement[words[end - 1] + 1..]);
     }
     made
-}
-
-fn is_word(token: &TokenWithSpan, word: &str) -> bool {
-    matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! It becomes a column of a name of its own whose type is the table: `"meridian like" "t" COLLATE "including defaults"`.
 
+use super::constraints::is_word;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use sqlparser::ast::{ColumnDef, ColumnOption, DataType, ObjectName};
@@ -120,13 +121,6 @@ fn option_word(token: Option<&TokenWithSpan>) -> SqlResult<String> {
     let near = token.map(|t| t.token.to_string()).unwrap_or_default();
     Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{near}\""))
         .hint(format!("LIKE can include and exclude: {}.", OPTIONS.join(", ").to_uppercase())))
-}
-
-fn is_word(t: &TokenWithSpan, word: &str) -> bool {
-    match &t.token {
-        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

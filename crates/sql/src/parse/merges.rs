@@ -2,6 +2,7 @@
 //!
 //! Each becomes an action that it does know, on a column of a name that no other text can say.
 
+use super::constraints::is_word;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 /// The column of an action that does nothing.
@@ -57,13 +58,6 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     }
     made.extend_from_slice(&tokens[copied..]);
     made
-}
-
-fn is_word(t: &TokenWithSpan, word: &str) -> bool {
-    match &t.token {
-        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `FOR UPDATE OF a, b NOWAIT`, of which the parser knows one table alone: as one clause for each of them.
 
+use super::constraints::is_word;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -58,13 +59,6 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     }
     made.extend_from_slice(&tokens[copied..]);
     made
-}
-
-fn is_word(t: &TokenWithSpan, word: &str) -> bool {
-    match &t.token {
-        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! - The options of CREATE SEQUENCE, and of a sequence behind IDENTITY, in the order in which the parser takes them.
 //!   `SEQUENCE NAME s`, with which a dump says the name that is chosen anyway, is left out.
 
+use super::constraints::is_word;
 use sqlparser::ast::{Expr, Ident, SqlOption, Value};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
@@ -123,10 +124,6 @@ fn option_of(statement: &[TokenWithSpan], words: &[usize], nth: usize) -> Option
         () if is(nth, "owned") && is(nth + 1, "by") => (8, 2 + names(nth + 2)),
         () => return None,
     })
-}
-
-fn is_word(token: &TokenWithSpan, word: &str) -> bool {
-    matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Words of PostgreSQL's that the parser does not know, as others of the same meaning that it does.
 
 use super::Keyword;
+use super::constraints::is_word;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use sqlparser::ast::{ColumnDef, DataType};
@@ -193,13 +194,6 @@ pub fn names_of_columns(columns: &[ColumnDef]) -> SqlResult<Vec<String>> {
         )),
     };
     columns.iter().map(name).collect()
-}
-
-fn is_word(t: &TokenWithSpan, word: &str) -> bool {
-    match &t.token {
-        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
-        _ => false,
-    }
 }
 
 fn is_blank(t: &TokenWithSpan) -> bool {
