@@ -255,10 +255,7 @@ fn find_cast_parameters(statement: &Statement, parameters: &mut ParameterTypes) 
             && field.data_type().is_integer()
             && !data_type.to_string().to_lowercase().contains("reg")
         {
-            if parameters.0.len() <= n {
-                parameters.0.resize(n + 1, None);
-            }
-            parameters.0[n].get_or_insert(types::from_arrow(field.data_type()));
+            parameters.found(n, types::from_arrow(field.data_type()));
         }
         ControlFlow::Continue(())
     });

@@ -231,8 +231,7 @@ fn find_source_parameters(
             if let ast::SelectItem::UnnamedExpr(e) = item
                 && let Some(n) = named(e)
             {
-                parameters.0.resize(parameters.0.len().max(n + 1), None);
-                parameters.0[n].get_or_insert(plan.table.columns[*target].data_type);
+                parameters.found(n, plan.table.columns[*target].data_type);
             }
         }
     }

@@ -65,10 +65,7 @@ impl Prepared {
         let catalog = session.catalog();
         let arrays = arrays::parameters(&statement, hints);
         for (n, data_type) in arrays::cast_elements(&statement) {
-            if parameters.0.len() <= n {
-                parameters.0.resize(n + 1, None);
-            }
-            parameters.0[n].get_or_insert(data_type);
+            parameters.found(n, data_type);
         }
         let announced = spans::announced(&statement, hints);
         let mut written_out = statement.clone();

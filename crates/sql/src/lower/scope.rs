@@ -106,4 +106,10 @@ impl ParameterTypes {
         }
         self.0[n]
     }
+
+    /// What the n-th parameter is, unless that is known already.
+    pub fn found(&mut self, n: usize, data_type: DataType) {
+        self.get(n);
+        self.0[n].get_or_insert(data_type);
+    }
 }
