@@ -2,7 +2,6 @@
 
 use base::decimal::Decimal;
 use base::element::Element;
-use base::enumeration::{EnumType, Enumeration};
 use base::interval::Interval;
 use base::rng::Rng;
 use base::schema::*;
@@ -64,16 +63,9 @@ pub fn tables() -> [Table; 2] {
         column("json", DataType::Json, false),
         column("jsonb", DataType::Jsonb, false),
         column("array", DataType::Array(Element::of(DataType::Text).expect("no array")), false),
-        column("enum", DataType::Enum(moods()), false),
     ];
     let slim = vec![column("k", DataType::Text, true), column("v", DataType::Integer, false)];
     [table(1, wide, vec![0, 1]), table(2, slim, vec![0])]
-}
-
-fn moods() -> EnumType {
-    let labels = ["sad", "ok", "happy"].map(String::from).to_vec();
-    let moods = Enumeration::new(TableId(7), "public".into(), "mood".into(), labels);
-    EnumType::of(moods.expect("labels that differ"))
 }
 
 /// A value of the type: now and then null, now and then extreme, else from a small set.

@@ -257,7 +257,8 @@ impl World {
         let snapshot = snapshot.unwrap_or_else(|e| panic!("{cut:?}: {e} {:?}", e.detail));
         if snapshot.table().version != table.version {
             let told = self.model.changed.values().map(Vec::len).max().unwrap();
-            assert!(matches!(cut, Cut::Rank(_)) && told < version, "the catalog is the cut's");
+            let is_untold = matches!(cut, Cut::Rank(_)) && told < version;
+            assert!(is_untold, "the catalog is the cut's: {cut:?}, {told} of {version} changes told");
             return;
         }
         let expected = self.model.rows(&cut, table, &partitions);
