@@ -16,7 +16,7 @@
 //! | json | Utf8View of the text as it was written |
 //! | jsonb | LargeBinary of the canonical text: nothing else is one, so that no function takes it for a text |
 //! | arrays | List of what their elements are |
-//! | enumerated types | Timestamp(s) of the zone "enum <id>", which nothing else has, so that a plan knows whose codes they are |
+//! | enumerated types | Timestamp(s) of the zone `enum ID`, which nothing else has, so that a plan knows whose codes they are |
 //!
 //! Rows count from 2000-01-01, Arrow from 1970-01-01. The last 30 of the 292,000 years that fit a
 //! timestamp do not fit Arrow's: they become its last microsecond.
