@@ -178,7 +178,7 @@ fn a_campaign_finds_what_is_planted_in_rejoining_in_leases_and_in_no_ops() {
         (Planted::Caerus(caerus::Mutant::StandUnbound), 2316),
         (Planted::Caerus(caerus::Mutant::NoLease), 996),
         (Planted::Reads(reads::rule::Mutant::ReadAfterLease), 6385),
-        (Planted::Perseus(Mutant::NoopForgetsDependencies), 97),
+        (Planted::Perseus(Mutant::NoopForgetsDependencies), 762),
     ];
     for (planted, seed) in faults {
         let found = planted.found_by([seed].into_iter());
