@@ -422,7 +422,7 @@ fn a_replica_is_refused_where_it_would_not_serve() {
     processes.add("r1", "us");
     let cases: [(&[&str], &str); 4] = [
         (&["--engine", "geogauss"], "every node executes"),
-        (&["--engine", "perseus"], "replicas need one that keeps records"),
+        (&["--engine", "perseus"], "have not been tested"),
         (&["--clock-bound", "0"], "a replica's process has its own"),
         (&["--data", "somewhere"], "a replica keeps nothing on disk"),
     ];

@@ -88,6 +88,9 @@ fn no_replicas(database: &DatabaseArgs, topology: &Topology) -> anyhow::Result<O
     let engine = database.engine()?;
     let why = match () {
         () if engine.name() == "geogauss" => "with engine geogauss every node executes",
+        () if engine.name() == "perseus" => {
+            "with engine perseus replicas in processes of their own have not been tested (caerus, slog and calvin have them)"
+        }
         () if database.copies.columns == Columns::Own => {
             "with --columns own a replica would be taken for a reader of columns"
         }
