@@ -1,7 +1,8 @@
-//! The types that users have made, for whoever plans a statement on a thread.
+//! The types that users have made, for the statement that a thread plans.
 //!
 //! A type's name can stand wherever a type can, so reading names asks here, as it asks [`crate::zones`] for the session's
-//! zone. Planning sets it; what is planned holds the types themselves ([`base::enumeration::EnumType`]) and asks no more.
+//! zone. Planning sets it; what is planned holds the types themselves ([`base::enumeration::EnumType`]). A query
+//! over columns that waits for parameters is optimized once they are there, and keeps the types until then ([`Kept`]).
 
 use base::enumeration::EnumType;
 use base::schema::Catalog;

@@ -67,7 +67,7 @@ const OF_TWO_TEXTS: &[&str] = &[
     "split_part",
 ];
 
-/// Functions of whatever there is, labels among it.
+/// Functions that take arguments of any type, labels of enumerated types among them.
 const OF_LABELS: &[&str] = &[
     "coalesce",
     "greatest",

@@ -1,4 +1,4 @@
-//! LOCK TABLE: whoever locks a table and commits was the only one to change it meanwhile, with each engine.
+//! LOCK TABLE with each engine: a transaction that locks a table and commits was the only one to change it meanwhile.
 
 use crate::server::{Server, failure, rows, run, state, value};
 use std::time::Duration;

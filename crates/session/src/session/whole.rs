@@ -104,7 +104,7 @@ impl Session {
         }
     }
 
-    /// What reads a whole table meets whoever writes it: after the first time these wait.
+    /// A statement that reads a whole table conflicts with every writer of it: after its first conflict the writers wait.
     pub(super) async fn lock_whole(&mut self, table: TableId) -> SqlResult<()> {
         let locks = self.gateway.locks.clone();
         let locks = self.open().locks.get_or_insert_with(|| RowLocks::new(locks));

@@ -57,7 +57,7 @@ impl DdlContext<'_> {
             _ => return Err(SqlError::unsupported("CREATE TYPE of anything but ENUM")),
         };
         let (schema, name) = self.new_name(name)?;
-        // A description is kept for good, so whoever may not make one is refused before there is one.
+        // A description stays in memory as long as the process, so rights are checked before one is made.
         self.check_create(&schema)?;
         self.check_type_name(&schema, &name)?;
         let labels = labels.iter().map(|label| label.value.clone()).collect();

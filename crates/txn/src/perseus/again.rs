@@ -7,7 +7,7 @@
 //! Gateways that were sent the same named request may meet each other's claims, each at another participant, and go on so
 //! in step, attempt after attempt. So each pauses for a time of its own, drawn from the attempt's id out of a span that
 //! doubles: soon one has a round trip for itself, which is enough to claim the request everywhere. A transaction without a
-//! name pauses as well: whoever ended its attempt is at work for it still.
+//! name pauses as well: the participant that ended its attempt may still be taking it over.
 
 use super::coordination::Again;
 use super::message::{Deadline, Payload};
