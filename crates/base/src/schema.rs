@@ -52,7 +52,8 @@ pub struct Table {
     pub primary_key: Vec<usize>,
     pub primary_key_name: String,
     pub indexes: Vec<Index>,
-    pub checks: Vec<Check>,
+    /// Shared: tables are cloned by every change of the catalog, and there may be tens of thousands of conditions.
+    pub checks: Arc<Vec<Check>>,
     pub foreign: ForeignKeys,
     pub placement: Placement,
 }
@@ -418,13 +419,17 @@ impl Table {
             Check { expr, ..check.clone() }
         };
         let columns = self.columns.iter().map(column).collect();
-        Table { columns, checks: self.checks.iter().map(check).collect(), ..self.clone() }
+        let checks = Arc::new(self.checks.iter().map(check).collect());
+        Table { columns, checks, ..self.clone() }
     }
     pub fn checks_mut(&mut self) -> impl Iterator<Item = &mut Check> {
-        self.checks.iter_mut()
+        Arc::make_mut(&mut self.checks).iter_mut()
+    }
+    pub fn add_check(&mut self, check: Check) {
+        Arc::make_mut(&mut self.checks).push(check);
     }
     pub fn drop_checks(&mut self, is_dropped: impl Fn(&Check) -> bool) {
-        self.checks.retain(|check| !is_dropped(check));
+        Arc::make_mut(&mut self.checks).retain(|check| !is_dropped(check));
     }
     /// Columns that `SELECT *` shows, with their numbers.
     pub fn visible_columns(&self) -> impl Iterator<Item = (usize, &Column)> {

@@ -44,7 +44,7 @@ impl View {
             primary_key: Vec::new(),
             primary_key_name: String::new(),
             indexes: Vec::new(),
-            checks: Vec::new(),
+            checks: Default::default(),
             foreign: Default::default(),
             placement: Placement::Replicated,
         }

@@ -90,7 +90,7 @@ fn table(id: u32, name: &str, key: usize, columns: &[(&str, DataType)]) -> Table
         primary_key: (0..key).collect(),
         primary_key_name: format!("{name}_pkey"),
         indexes: vec![],
-        checks: vec![],
+        checks: Default::default(),
         foreign: Default::default(),
         placement: Placement::Home(RegionId(0)),
     }

@@ -98,7 +98,7 @@ mod tests {
             primary_key: vec![0],
             primary_key_name: "t_pkey".into(),
             indexes: vec![],
-            checks: vec![],
+            checks: Default::default(),
             foreign: Default::default(),
             placement: Placement::Replicated,
         })

@@ -64,7 +64,7 @@ fn table() -> Table {
         primary_key: vec![0],
         primary_key_name: "usertable_pkey".into(),
         indexes: Vec::new(),
-        checks: Vec::new(),
+        checks: Default::default(),
         foreign: Default::default(),
         placement: Placement::Home(RegionId(0)),
     }

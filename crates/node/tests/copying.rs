@@ -170,7 +170,7 @@ impl Cluster {
             primary_key: vec![0],
             primary_key_name: "t_pkey".into(),
             indexes: Vec::new(),
-            checks: Vec::new(),
+            checks: Default::default(),
             foreign: Default::default(),
             placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
         };

@@ -82,7 +82,7 @@ fn a_constraint_asks_what_the_transaction_leaves() {
     both(|w| {
         let expr = Expr::binary(BinaryOperator::Less, Expr::Column(2), Expr::constant(20));
         let check = Check { name: "small".into(), sql: "c < 20".into(), expr, is_validated: true };
-        let checked = Table { checks: vec![check], ..Table::clone(&w.table("t")) };
+        let checked = Table { checks: vec![check].into(), ..Table::clone(&w.table("t")) };
         let alter = || vec![SchemaAction::AlterTable(checked.clone())];
         let second = (T, row(2, 1, 2), WriteKind::Put);
         let third = (T, row(3, 1, 3), WriteKind::Put);

@@ -24,7 +24,7 @@ fn world(partitions: u16) -> World {
     };
     let t = Table {
         indexes: vec![index(2, "t_c_key", &[2], true), index(3, "t_d", &[3], false)],
-        checks: vec![check],
+        checks: vec![check].into(),
         foreign: Default::default(),
         ..table(1, "t")
     };
@@ -331,12 +331,12 @@ fn an_index_is_filled_at_its_place_and_a_constraint_asks_old_rows() {
 
     let mut checked = Table::clone(&w.table("t"));
     let expr = Expr::binary(BinaryOperator::Less, Expr::Column(2), Expr::constant(6));
-    checked.checks.push(Check { name: "small".into(), sql: "c < 6".into(), expr, is_validated: true });
+    checked.add_check(Check { name: "small".into(), sql: "c < 6".into(), expr, is_validated: true });
     let e = w.schema(vec![SchemaAction::AlterTable(checked.clone())]).unwrap_err();
     assert_eq!(e.message, "check constraint \"small\" of relation \"t\" is violated by some row");
     // One that is not valid looks at no row that is there; validating it does.
     let mut unchecked = checked.clone();
-    unchecked.checks.iter_mut().for_each(|check| check.is_validated = false);
+    unchecked.checks_mut().for_each(|check| check.is_validated = false);
     w.schema(vec![SchemaAction::AlterTable(unchecked)]).unwrap();
     let e = w.schema(vec![SchemaAction::AlterTable(checked)]).unwrap_err();
     assert_eq!(e.state, SqlState::CHECK_VIOLATION);

@@ -137,7 +137,7 @@ impl TableSpec {
             primary_key: self.primary_key.iter().map(|column| self.column(column)).collect(),
             primary_key_name: format!("{}_pkey", self.name),
             indexes: indexes.collect(),
-            checks: vec![],
+            checks: Default::default(),
             foreign: Default::default(),
             placement,
         }

@@ -173,7 +173,7 @@ mod tests {
             primary_key: vec![0],
             primary_key_name: format!("t{id}_pkey"),
             indexes: Vec::new(),
-            checks: Vec::new(),
+            checks: Default::default(),
             foreign: ForeignKeys { own, inbound: Vec::new() },
             placement: Placement::Home(RegionId(0)),
         }

@@ -139,7 +139,7 @@ fn table() -> Table {
         primary_key: vec![0],
         primary_key_name: "t_pkey".into(),
         indexes: vec![by_n],
-        checks: Vec::new(),
+        checks: Default::default(),
         foreign: Default::default(),
         placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
     }

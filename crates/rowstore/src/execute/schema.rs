@@ -48,7 +48,7 @@ impl Store {
         // One that is not validated is for rows to come; another name or spelling is no other condition.
         let is_kept = |check: &Check| old.checks.iter().any(|c| c.is_validated && c.expr == check.expr);
         let checks = altered.checks.iter().filter(|check| check.is_validated && !is_kept(check)).cloned();
-        let only_new = Table { checks: checks.collect(), ..altered.clone() };
+        let only_new = Table { checks: Arc::new(checks.collect()), ..altered.clone() };
         if !only_new.checks.is_empty() {
             for (_, row) in rows() {
                 check_row(&only_new, &altered.complete(row)).map_err(|mut error| {

@@ -21,7 +21,7 @@ pub(crate) fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
             .column(&column.name));
         }
     }
-    for check in &table.checks {
+    for check in table.checks.iter() {
         // Unknown passes.
         if check.expr.eval(values)? == Datum::Bool(false) {
             return Err(SqlError::new(

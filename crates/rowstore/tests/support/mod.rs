@@ -388,7 +388,7 @@ pub fn table(id: u32, name: &str) -> Table {
         primary_key: vec![0, 1],
         primary_key_name: format!("{name}_pkey"),
         indexes: Vec::new(),
-        checks: Vec::new(),
+        checks: Default::default(),
         foreign: Default::default(),
         placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
     }

@@ -355,7 +355,7 @@ fn table(id: TableId, name: &str, content: &str, data_type: DataType, regions: R
         primary_key: vec![0, 1],
         primary_key_name: format!("{name}_pkey"),
         indexes: Vec::new(),
-        checks: Vec::new(),
+        checks: Default::default(),
         foreign: Default::default(),
         placement: Placement::HomeBy { column: 0, regions },
     }

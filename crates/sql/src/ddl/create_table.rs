@@ -12,6 +12,7 @@ use base::schema::{Check, Column, Identity, Index, Origin, Placement, SchemaActi
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Most columns of a table, as in PostgreSQL.
 const COLUMNS_MAX: usize = 1600;
@@ -54,7 +55,7 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
         columns: Vec::new(),
         primary_key: Vec::new(),
         indexes: Vec::new(),
-        checks: Vec::new(),
+        checks: Arc::default(),
         foreign: Default::default(),
         placement: Placement::Replicated,
     };
@@ -174,7 +175,7 @@ pub(super) fn add_column(
                 let default = format!("{}_{name}_check", table.name);
                 let name = constraint_name.unwrap_or_else(|| free_check_name(table, default));
                 let check = context.check(table, name, &check.expr)?;
-                table.checks.push(check);
+                table.add_check(check);
             }
             ColumnOption::Generated {
                 generated_as,
@@ -373,7 +374,7 @@ pub(super) fn put_check(
         ));
     }
     let check = context.check(table, name, e)?;
-    table.checks.push(check);
+    table.add_check(check);
     Ok(())
 }
 

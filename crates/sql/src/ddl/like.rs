@@ -103,7 +103,7 @@ pub(super) fn add_rest(
 ) -> SqlResult<()> {
     let Copied { from, columns, included } = copied;
     if included.constraints {
-        for check in &from.checks {
+        for check in from.checks.iter() {
             let expr = crate::parse::parse_expr(&check.sql)?;
             put_check(context, table, check.name.clone(), &expr)?;
         }

@@ -275,7 +275,7 @@ impl DdlContext<'_> {
                 let (what, sql) = (format!("{what} of table {}", table.name), format!("SELECT {sql}"));
                 texts.push(Kept { what, schema: table.schema.clone(), sql, kind, meets, goes });
             };
-            for check in &table.checks {
+            for check in table.checks.iter() {
                 let mut goes = false;
                 check.expr.walk(&mut |e| {
                     goes |= matches!(e, Expr::Column(at) if table.columns.get(*at).is_some_and(is_of_type));

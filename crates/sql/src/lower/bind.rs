@@ -167,11 +167,11 @@ impl Binding<'_> {
         })
     }
 
-    /// The expression with its holes filled.
+    /// The expression with its holes filled, and what is over constants then computed.
     pub fn fill(&self, expr: &Expr) -> SqlResult<Expr> {
         let boxed = |e: &Expr| self.fill(e).map(Box::new);
         let list = |l: &[Expr]| l.iter().map(|e| self.fill(e)).collect::<SqlResult<Vec<_>>>();
-        Ok(match expr {
+        let filled = match expr {
             Expr::Column(c) if *c >= PARAMETER => Expr::Constant(self.hole(*c)?),
             Expr::Column(_) | Expr::Constant(_) => expr.clone(),
             Expr::Unary(operator, a) => Expr::Unary(*operator, boxed(a)?),
@@ -190,7 +190,8 @@ impl Binding<'_> {
             Expr::Cast(a, to) => Expr::Cast(boxed(a)?, *to),
             Expr::Convert(a, from, to) => Expr::Convert(boxed(a)?, *from, *to),
             Expr::Call(function, arguments) => Expr::Call(*function, list(arguments)?),
-        })
+        };
+        Ok(filled.folded())
     }
 
     /// The value for a row, holes filled.

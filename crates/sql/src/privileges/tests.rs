@@ -24,7 +24,7 @@ fn table(id: u32, name: &str, columns: &[&str]) -> Table {
         primary_key: vec![0],
         primary_key_name: format!("{name}_pkey"),
         indexes: Vec::new(),
-        checks: Vec::new(),
+        checks: Default::default(),
         foreign: Default::default(),
         placement: Placement::Home(RegionId(0)),
     }

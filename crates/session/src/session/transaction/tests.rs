@@ -23,7 +23,7 @@ fn table() -> Arc<Table> {
         primary_key: vec![0],
         primary_key_name: "t_pkey".into(),
         indexes: Vec::new(),
-        checks: Vec::new(),
+        checks: Default::default(),
         foreign: Default::default(),
         placement: Placement::Home(RegionId(0)),
     })
