@@ -2,6 +2,7 @@
 
 use base::decimal::Decimal;
 use base::element::Element;
+use base::enumeration::{EnumType, Enumeration};
 use base::interval::Interval;
 use base::rng::Rng;
 use base::schema::*;
@@ -31,7 +32,7 @@ pub fn table(id: u32, columns: Vec<Column>, primary_key: Vec<usize>) -> Table {
         primary_key,
         primary_key_name: format!("table{id}_pkey"),
         indexes: vec![],
-        checks: vec![],
+        checks: Default::default(),
         foreign: Default::default(),
         placement: Placement::Replicated,
     }
@@ -64,6 +65,14 @@ pub fn tables() -> [Table; 2] {
         column("jsonb", DataType::Jsonb, false),
         column("array", DataType::Array(Element::of(DataType::Text).expect("no array")), false),
     ];
+    let mood = Enumeration::new(
+        TableId(90),
+        "public".into(),
+        "mood".into(),
+        ["sad", "ok", "happy"].map(String::from).to_vec(),
+    );
+    let mood = EnumType::of(mood.expect("three names"));
+    let wide = [wide, vec![column("enum", DataType::Enum(mood), false)]].concat();
     let slim = vec![column("k", DataType::Text, true), column("v", DataType::Integer, false)];
     [table(1, wide, vec![0, 1]), table(2, slim, vec![0])]
 }
