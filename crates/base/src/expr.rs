@@ -7,6 +7,7 @@
 mod folding;
 mod like;
 mod math;
+mod size;
 mod times;
 
 use crate::decimal::Decimal;
@@ -16,6 +17,7 @@ use crate::text_functions::TextFunction;
 use crate::{DataType, Datum};
 use like::like;
 use serde::{Deserialize, Serialize};
+pub use size::TEXT_BYTES_MAX;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 pub use times::{ZoneFunction, cast_in, converted_in};
@@ -146,7 +148,7 @@ impl Expr {
                 compared(*operator, &*left.operand(column)?, &*right.operand(column)?)?
             }
             Expr::Binary(operator, left, right) => {
-                binary(*operator, left.eval_with(column)?, right.eval_with(column)?)?
+                size::bounded(binary(*operator, left.eval_with(column)?, right.eval_with(column)?)?)?
             }
             Expr::IsNull(inner) => Datum::Bool(inner.eval_with(column)?.is_null()),
             Expr::IsSame(left, right) => {
@@ -186,8 +188,10 @@ impl Expr {
                     None => Datum::Null,
                 }
             }
-            Expr::Cast(inner, to) => cast(inner.eval_with(column)?, *to)?,
-            Expr::Convert(inner, from, to) => crate::convert::cast(inner.eval_with(column)?, *from, *to)?,
+            Expr::Cast(inner, to) => size::bounded(cast(inner.eval_with(column)?, *to)?)?,
+            Expr::Convert(inner, from, to) => {
+                size::bounded(crate::convert::cast(inner.eval_with(column)?, *from, *to)?)?
+            }
             // What stands behind the first value is not looked at.
             Expr::Call(Function::Coalesce, arguments) => {
                 for argument in arguments {
@@ -201,7 +205,7 @@ impl Expr {
             Expr::Call(function, arguments) => {
                 let arguments =
                     arguments.iter().map(|a| a.eval_with(column)).collect::<SqlResult<Vec<_>>>()?;
-                call(*function, arguments)?
+                size::bounded(call(*function, arguments)?)?
             }
         })
     }
@@ -308,23 +312,11 @@ fn compared(operator: BinaryOperator, left: &Datum, right: &Datum) -> SqlResult<
     }))
 }
 
-/// Longest text that an expression over a row makes, in bytes: what is stored has at most half of it.
-pub const TEXT_BYTES_MAX: usize = 2 * crate::row::BYTES_MAX;
-
 /// Texts of values behind each other, without nulls. Errors: it is too long (54000).
 fn concat(values: &[Datum]) -> SqlResult<Datum> {
     let values = || values.iter().filter(|value| !value.is_null());
-    let bytes = |value: &Datum| match value {
-        Datum::Text(text) => text.len(),
-        Datum::Bytes(bytes) => 2 * bytes.len(),
-        Datum::Json(text) => text.len(),
-        _ => 0,
-    };
-    let total: usize = values().map(bytes).sum();
-    if total > TEXT_BYTES_MAX {
-        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
-            .detail(format!("An expression over a row makes a text of at most {TEXT_BYTES_MAX} bytes.")));
-    }
+    let total = values().map(size::bytes).sum();
+    size::check(total)?;
     let mut all = String::with_capacity(total);
     for value in values() {
         match value {
