@@ -113,7 +113,8 @@ impl Lowering<'_> {
 
         let conjuncts = keys::conjuncts(condition.as_ref());
         let primary = KeyPath::primary(&table, &conjuncts);
-        let (index, path) = match super::modify::narrowest_index(&table, &conjuncts, &primary) {
+        let generated = self.computed_keys(&table)?;
+        let (index, path) = match super::modify::narrowest_index(&table, &generated, &conjuncts, &primary) {
             Some((index, path)) => (Some(index), path),
             None => (None, primary),
         };
