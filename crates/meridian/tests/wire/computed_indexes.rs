@@ -72,7 +72,7 @@ async fn one_of_many_writers_gets_a_key() {
     for engine in ["caerus", "perseus", "geogauss"] {
         let server = Server::start_with(&["--engine", engine], 3);
         let client = server.session(0).await;
-        run(&client, "CREATE TABLE k (id int PRIMARY KEY, name text, live boolean) WITH (home_by = id)")
+        run(&client, "CREATE TABLE k (id int PRIMARY KEY, name text, live boolean) WITH (home_by = id, home_map = 'hash')")
             .await;
         run(&client, "CREATE UNIQUE INDEX k_name ON k (lower(name)) WHERE live").await;
         let taken = Arc::new(AtomicU32::new(0));

@@ -6,6 +6,7 @@
 use super::expressions::{looks_like_a_call, parsed};
 use super::key_name;
 use crate::names;
+use crate::types::NUMERIC;
 use crate::views::quoted;
 use base::DataType;
 use base::schema::{AccessMethod, Index, Table};
@@ -269,7 +270,7 @@ impl Writing<'_> {
     }
 
     fn cast(&self, e: &Expr, to: &ast::DataType) -> String {
-        let name = names::data_type(to).map_or_else(|_| to.to_string().to_lowercase(), |t| t.name());
+        let name = names::data_type(to).map_or_else(|_| to.to_string().to_lowercase(), type_name);
         match (literal(e), self.style) {
             (Some(text), _) => format!("{text}::{name}"),
             (None, Style::Plain) => format!("({})::{name}", self.bare(e)),
@@ -363,8 +364,13 @@ fn type_of_literal(of: DataType) -> Option<String> {
         DataType::Text | DataType::Varchar { .. } | DataType::Json | DataType::Jsonb => Some("text".into()),
         DataType::Char { .. } => Some("bpchar".into()),
         DataType::Enum(_) | DataType::Array(_) => None,
+        DataType::Numeric { .. } => Some("numeric".into()),
         other => Some(other.name()),
     }
+}
+
+fn type_name(of: DataType) -> String {
+    if of == NUMERIC { "numeric".into() } else { of.name() }
 }
 
 /// Whether a number beside a value of this type is not one of the type.
