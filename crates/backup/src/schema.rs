@@ -216,11 +216,12 @@ async fn made(client: &Client, table: &Table) -> anyhow::Result<(Statement, Vec<
     let mut indexes = Vec::new();
     for index in indexes_of(client, table).await? {
         let columns = index.columns.join(", ");
-        let (name, unique) = (quoted(&index.name), if index.is_unique { "UNIQUE " } else { "" });
+        let name = quoted(&index.name);
         match keys.contains(&index.name) {
             true if index.is_primary => parts.push(format!("CONSTRAINT {name} PRIMARY KEY ({columns})")),
             true => parts.push(format!("CONSTRAINT {name} UNIQUE ({columns})")),
-            false => indexes.push(format!("CREATE {unique}INDEX {name} ON {full_name} ({columns})")),
+            // Whatever it is over, and about.
+            false => indexes.push(index.definition),
         }
     }
     parts.extend(checks);
@@ -258,21 +259,22 @@ fn of_column(table: &Table, column: &Column) -> String {
 
 struct Index {
     name: String,
-    is_unique: bool,
     is_primary: bool,
+    /// CREATE INDEX.
+    definition: String,
     /// Quoted.
     columns: Vec<String>,
 }
 
 async fn indexes_of(client: &Client, table: &Table) -> anyhow::Result<Vec<Index>> {
     let sql = format!(
-        "SELECT i.indexrelid, c.relname, i.indisunique, i.indisprimary, i.indnatts FROM pg_catalog.pg_index i \
+        "SELECT i.indexrelid, c.relname, i.indisprimary, i.indnatts, pg_catalog.pg_get_indexdef(i.indexrelid) FROM pg_catalog.pg_index i \
          JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = {} ORDER BY c.relname",
         table.oid
     );
     let mut indexes = Vec::new();
     for row in texts(client, &sql).await? {
-        let [Some(oid), Some(name), Some(is_unique), Some(is_primary), Some(count)] = &row[..] else {
+        let [Some(oid), Some(name), Some(is_primary), Some(count), Some(definition)] = &row[..] else {
             bail!("an index has no name")
         };
         let mut columns = Vec::new();
@@ -284,8 +286,8 @@ async fn indexes_of(client: &Client, table: &Table) -> anyhow::Result<Vec<Index>
             let bare = found.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
             columns.push(quoted(&bare.map_or(found.clone(), |bare| bare.replace("\"\"", "\""))));
         }
-        let (is_unique, is_primary) = (is_unique == "t", is_primary == "t");
-        indexes.push(Index { name: name.clone(), is_unique, is_primary, columns });
+        let (is_primary, definition) = (is_primary == "t", definition.clone());
+        indexes.push(Index { name: name.clone(), is_primary, definition, columns });
     }
     Ok(indexes)
 }

@@ -4,6 +4,7 @@
 //! of them, so at any place in the serial order every partition has the same catalog.
 
 pub mod foreign;
+mod index;
 
 use crate::comments::{Commented, Comments};
 use crate::enumeration::EnumType;
@@ -16,6 +17,7 @@ use crate::user_types::UserTypes;
 use crate::views::View;
 use crate::{DataType, Datum, Key, NodeId, PartitionId, RegionId, Row, TableId};
 pub use foreign::{ForeignKey, ForeignKeys};
+pub use index::{AccessMethod, Index, IndexForm};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,7 +70,8 @@ pub struct Column {
     /// Value of rows that were written before the column was added.
     pub missing: Datum,
     pub identity: Identity,
-    /// Not part of `SELECT *`: a row id, if it is in the primary key, or else a column that was dropped.
+    /// No column of the table's to its users: a row id, if it is in the primary key; what an index keeps, if it is
+    /// generated ([`IndexForm`]); or else a column that was dropped.
     pub hidden: bool,
 }
 
@@ -81,18 +84,6 @@ pub enum Identity {
     Always,
     /// GENERATED ALWAYS AS (…) STORED: the default says what it is, over the other columns.
     Generated,
-}
-
-/// A secondary index. Entries are encoded `columns` followed by the primary key, or for a unique index
-/// without nulls the columns alone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Index {
-    pub id: TableId,
-    pub name: String,
-    pub columns: Vec<usize>,
-    pub unique: bool,
-    /// Declared as a constraint rather than as an index.
-    pub constraint: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -525,14 +516,6 @@ impl Table {
     pub fn value_of(&self, row: &Row, column: usize) -> Datum {
         row.stored(column).unwrap_or_else(|| self.columns[column].missing.clone())
     }
-    /// Entry of a row in one of the table's indexes.
-    pub fn index_entry(&self, index: &Index, values: &[Datum], key: &Key) -> Key {
-        entry_of(index, key, |column| values[column].clone())
-    }
-    /// The same, from a stored row.
-    pub fn index_entry_of_row(&self, index: &Index, row: &Row, key: &Key) -> Key {
-        entry_of(index, key, |column| self.value_of(row, column))
-    }
     /// Whether uniqueness of this index can be decided at one partition, because equal entries always
     /// meet there. Other unique indexes keep their entries as items of their own, homed by value.
     pub fn index_is_local(&self, index: &Index, topology: &Topology) -> bool {
@@ -547,18 +530,4 @@ impl Table {
         let homes = self.partitions(topology);
         homes[(fnv1a(1, entry.as_bytes()) % homes.len() as u64) as usize]
     }
-}
-
-fn entry_of(index: &Index, key: &Key, value: impl Fn(usize) -> Datum) -> Key {
-    let mut entry = Key::new();
-    let mut has_null = false;
-    for &column in &index.columns {
-        let value = value(column);
-        has_null |= value.is_null();
-        entry.push(&value);
-    }
-    if !index.unique || has_null {
-        entry.append(key);
-    }
-    entry
 }

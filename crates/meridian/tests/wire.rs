@@ -16,6 +16,8 @@ mod clients;
 mod clocks;
 #[path = "wire/column_types.rs"]
 mod column_types;
+#[path = "wire/computed_indexes.rs"]
+mod computed_indexes;
 #[path = "wire/computed_writes.rs"]
 mod computed_writes;
 #[path = "wire/config.rs"]

@@ -9,6 +9,7 @@ mod create_table;
 mod foreign_keys;
 mod generated;
 mod grants;
+pub mod indexes;
 mod like;
 pub mod placement;
 mod roles;
@@ -27,10 +28,10 @@ use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::roles::{Object, Standing};
-use base::schema::{Catalog, Check, Column, Index, SchemaAction, Sequence, Table};
+use base::schema::{Catalog, Check, SchemaAction, Sequence, Table};
 use base::topology::Topology;
 use base::views::View;
-use base::{DataType, Datum, RegionId, SqlError, TableId};
+use base::{Datum, RegionId, SqlError, TableId};
 use sqlparser::ast::{self, Statement};
 use std::sync::Arc;
 
@@ -241,40 +242,6 @@ impl DdlContext<'_> {
         }
     }
 
-    fn create_index(&self, create: &ast::CreateIndex) -> SqlResult<Ddl> {
-        let table = self.find_table(&create.table_name)?;
-        let mut ddl = Ddl { tag: "CREATE INDEX", ..Ddl::default() };
-        if create.predicate.is_some() || !create.include.is_empty() || create.nulls_distinct == Some(false) {
-            return Err(SqlError::unsupported("a partial, covering or NULLS NOT DISTINCT index"));
-        }
-        if let Some(method) = &create.using
-            && !method.to_string().eq_ignore_ascii_case("btree")
-        {
-            return Err(SqlError::unsupported(format!("access method {method}")));
-        }
-        let columns = index_columns(table, &create.columns)?;
-        let name = match &create.name {
-            Some(name) => names::parts(name)?.pop().expect("a name has a part"),
-            None => {
-                let words: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
-                self.free_name(&table.schema, format!("{}_{}_idx", table.name, words.join("_")), &[])
-            }
-        };
-        if self.relation_exists(&table.schema, &name) {
-            let message = format!("relation \"{name}\" already exists");
-            if !create.if_not_exists {
-                return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
-            }
-            ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
-            return Ok(ddl);
-        }
-        let mut next = table.as_ref().clone();
-        let id = TableId(self.catalog.next_id);
-        next.indexes.push(Index { id, name, columns, unique: create.unique, constraint: false });
-        ddl.actions.push(SchemaAction::AlterTable(next));
-        Ok(ddl)
-    }
-
     fn drop(
         &self,
         object_type: &ast::ObjectType,
@@ -425,47 +392,4 @@ impl DdlContext<'_> {
 fn is_missing(error: &SqlError) -> bool {
     [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_OBJECT, SqlState::INVALID_SCHEMA_NAME]
         .contains(&error.state)
-}
-
-/// Columns of an index or constraint. Errors: 42703, 0A000 for expressions.
-fn index_columns(table: &Table, columns: &[ast::IndexColumn]) -> SqlResult<Vec<usize>> {
-    let mut numbers = Vec::with_capacity(columns.len());
-    for column in columns {
-        let ast::Expr::Identifier(ident) = &column.column.expr else {
-            return Err(SqlError::unsupported("an index on an expression"));
-        };
-        if column.column.options.nulls_first == Some(true) && column.column.options.asc != Some(false) {
-            return Err(SqlError::unsupported("NULLS FIRST in an index"));
-        }
-        let name = names::fold(ident);
-        let number = table.column_named(&name).filter(|c| !table.columns[*c].hidden).ok_or_else(|| {
-            let mut error =
-                SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
-            error.position = names::ident_position(ident);
-            error
-        })?;
-        if numbers.contains(&number) {
-            return Err(SqlError::new(
-                SqlState::DUPLICATE_COLUMN,
-                format!("column \"{name}\" appears twice in the key"),
-            ));
-        }
-        refuse_unordered(&table.columns[number])?;
-        numbers.push(number);
-    }
-    Ok(numbers)
-}
-
-/// Errors: 42704 for a key of `json`, whose values have no order.
-fn refuse_unordered(column: &Column) -> SqlResult<()> {
-    let is_json = |t: DataType| match t {
-        DataType::Array(of) => of.data_type() == DataType::Json,
-        t => t == DataType::Json,
-    };
-    if !is_json(column.data_type) {
-        return Ok(());
-    }
-    let name = column.data_type.name();
-    let told = format!("data type {name} has no default operator class for access method \"btree\"");
-    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told).hint("Use jsonb, which has an order."))
 }

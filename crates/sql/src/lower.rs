@@ -7,6 +7,7 @@
 pub mod access;
 pub mod aggregate;
 pub mod bind;
+mod computed_keys;
 pub mod expr;
 mod functions;
 pub mod generated;

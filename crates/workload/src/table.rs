@@ -109,6 +109,7 @@ impl TableSpec {
             columns: columns.iter().map(|column| self.column(column)).collect(),
             unique: false,
             constraint: false,
+            form: schema::IndexForm::default(),
         });
         let region = |name: &String| {
             topology.region_named(name).unwrap_or_else(|| panic!("there is no region {name}"))

@@ -4,24 +4,40 @@ use super::dump::{CATALOGS, OTHER_CATALOGS};
 use super::pg_tables::{Object, has_primary_key, object, primary_key_oid};
 use crate::context::Context;
 use base::error::{SqlError, SqlResult, SqlState};
-use base::schema::Table;
+use base::schema::{Index, IndexForm, Table};
 use datafusion::arrow::array::Int64Array;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::Expr;
 use sql::lower::{FIRST_OID, oid};
 use sql::views::quoted;
+use std::borrow::Cow;
 
-/// `CREATE INDEX …` as PostgreSQL prints it.
-pub(super) fn index_definition(table: &Table, name: &str, columns: &[usize], unique: bool) -> String {
-    format!(
-        "CREATE {}INDEX {} ON {}.{} USING btree ({})",
-        if unique { "UNIQUE " } else { "" },
-        quoted(name),
-        quoted(&table.schema),
-        quoted(&table.name),
-        list(table, columns)
-    )
+/// A primary key as an index, under the id of its table.
+pub(super) fn primary_index(table: &Table) -> Index {
+    Index {
+        id: table.id,
+        name: table.primary_key_name.clone(),
+        columns: table.primary_key.clone(),
+        unique: true,
+        constraint: true,
+        form: IndexForm::default(),
+    }
+}
+
+/// The index that an object is, with its table.
+pub(super) fn index<'a>(found: Object<'a>) -> Option<(&'a Table, Cow<'a, Index>)> {
+    match found {
+        Object::PrimaryKey(table) => Some((table, Cow::Owned(primary_index(table)))),
+        Object::Index(table, index) => Some((table, Cow::Borrowed(index))),
+        _ => None,
+    }
+}
+
+/// Columns of an index as the catalog numbers them, from 1: those of INCLUDE last, and 0 for an expression.
+pub(super) fn key_numbers(index: &Index) -> Vec<usize> {
+    let number = |column: &usize| if index.expression(*column).is_some() { 0 } else { column + 1 };
+    index.keys().iter().chain(&index.form.include).map(number).collect()
 }
 
 pub(super) fn list(table: &Table, columns: &[usize]) -> String {

@@ -1,6 +1,6 @@
 //! Functions over the catalog, made anew for each query that calls one.
 
-use super::definitions::{self, index_definition, list};
+use super::definitions::{self, list};
 use super::pg_tables::{Object, elements, object};
 use super::privileges::{self, Named};
 use crate::cluster::ReplicaCommand;
@@ -18,6 +18,7 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
+use sql::ddl::indexes::written::{self, Style};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -225,6 +226,15 @@ fn word(arrays: &[ArrayRef], at: usize, row: usize) -> Option<String> {
     (!array.is_null(row)).then(|| array.as_string::<i32>().value(row).to_string())
 }
 
+/// Whether an argument is there and true.
+fn flag(arrays: &[ArrayRef], at: usize, row: usize) -> bool {
+    let array = arrays.get(at).and_then(|array| cast(array, &DataType::Boolean).ok());
+    array.is_some_and(|array| {
+        let row = if array.len() == 1 { 0 } else { row };
+        !array.is_null(row) && array.as_boolean().value(row)
+    })
+}
+
 /// The first argument as the number of a role.
 fn role_id(arrays: &[ArrayRef], row: usize) -> Option<RoleId> {
     u32::try_from(number(arrays, 0, row)?).ok().map(RoleId)
@@ -388,12 +398,8 @@ impl CatalogFunction {
         if self.name == MEMBER_OF {
             return Some(privileges::member_of(&context, role_id(arrays, row)?));
         }
-        let (table, columns) = match object(&context, number(arrays, 0, row)?)? {
-            Object::PrimaryKey(t) => (t, &t.primary_key),
-            Object::Index(t, i) => (t, &i.columns),
-            _ => return None,
-        };
-        Some(columns.iter().map(|c| table.columns[*c].name.clone()).collect())
+        let (table, index) = definitions::index(object(&context, number(arrays, 0, row)?)?)?;
+        Some(written::column_names(table, &index))
     }
 
     fn text(&self, arrays: &[ArrayRef], row: usize) -> Option<String> {
@@ -401,17 +407,11 @@ impl CatalogFunction {
         let named = || number(arrays, 0, row).and_then(|id| object(&context, id));
         match self.name {
             "pg_get_indexdef" => {
-                let (table, name, columns, unique) = match named()? {
-                    Object::PrimaryKey(t) => (t, &t.primary_key_name, &t.primary_key, true),
-                    Object::Index(t, i) => (t, &i.name, &i.columns, i.unique),
-                    _ => return None,
-                };
+                let (table, index) = definitions::index(named()?)?;
+                let style = if flag(arrays, 2, row) { Style::Pretty } else { Style::Plain };
                 match number(arrays, 1, row) {
-                    None | Some(0) => Some(index_definition(table, name, columns, unique)),
-                    Some(nth) => {
-                        let column = columns.get(usize::try_from(nth - 1).ok()?)?;
-                        Some(table.columns[*column].name.clone())
-                    }
+                    None | Some(0) => Some(written::definition(table, &index, style)),
+                    Some(nth) => Some(written::column(table, &index, usize::try_from(nth - 1).ok()?, style)),
                 }
             }
             "pg_get_constraintdef" => match named()? {
@@ -450,7 +450,14 @@ impl CatalogFunction {
                 Object::Table(t) => privileges::of_columns(&context, t, "\n"),
                 _ => None,
             },
-            "pg_get_expr" => word(arrays, 0, row),
+            "pg_get_expr" => {
+                let text = word(arrays, 0, row)?;
+                let of = number(arrays, 1, row).and_then(|id| object(&context, id));
+                Some(match of.filter(|_| flag(arrays, 2, row)) {
+                    Some(Object::Table(table)) => written::pretty(table, &text),
+                    _ => text,
+                })
+            }
             // As a regclass is shown.
             "meridian_relation_name" => {
                 let id = number(arrays, 0, row)?;

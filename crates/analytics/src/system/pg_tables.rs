@@ -7,12 +7,13 @@ mod keys;
 use super::{Made, privileges};
 use crate::context::Context;
 use base::roles::{Object as Owned, Privileges};
-use base::schema::{Identity, Index, Table};
+use base::schema::{AccessMethod, Identity, Index, Table};
 use base::views::View;
 use base::{DataType, Datum, TableId};
 use cluster::{database, settings, tablespace};
 pub(super) use keys::elements;
 use keys::{constraint, index, keys};
+use sql::ddl::indexes::written::{self, Style};
 use sql::lower::{FIRST_OID, oid};
 use sql::types::{type_modifier, type_oid};
 use std::sync::Arc;
@@ -35,6 +36,7 @@ const CHECKS_MAX: usize = 128;
 pub(super) const DATABASE: u32 = 16_000;
 pub(super) const OWNER: u32 = 10;
 const BTREE: u32 = 403;
+const HASH: u32 = 405;
 const HEAP: u32 = 2;
 
 fn int(i: impl Into<i64>) -> Datum {
@@ -212,7 +214,10 @@ fn class(context: &Context<'_>) -> Made {
             };
             let access = match kind {
                 "r" => HEAP,
-                "i" => BTREE,
+                "i" => match object(context, i64::from(number)) {
+                    Some(Object::Index(_, index)) if index.form.method == AccessMethod::Hash => HASH,
+                    _ => BTREE,
+                },
                 _ => 0,
             };
             let no = || Datum::Bool(false);
@@ -259,7 +264,8 @@ fn class(context: &Context<'_>) -> Made {
             add(number, &table.primary_key_name, &table.schema, "i", table.primary_key.len(), 0, false);
         }
         for index in &table.indexes {
-            add(oid(index.id), &index.name, &table.schema, "i", index.columns.len(), 0, false);
+            let columns = index.keys().len() + index.form.include.len();
+            add(oid(index.id), &index.name, &table.schema, "i", columns, 0, false);
         }
     }
     for sequence in context.catalog.sequences.values() {
@@ -353,9 +359,10 @@ fn attribute(context: &Context<'_>) -> Made {
             }
         }
         for index in &table.indexes {
-            for (at, &c) in index.columns.iter().enumerate() {
-                let column = &table.columns[c];
-                add(oid(index.id), at + 1, column, type_oid(column.data_type), true);
+            let columns = index.keys().iter().chain(&index.form.include);
+            for (at, (&c, name)) in columns.zip(written::column_names(table, index)).enumerate() {
+                let column = base::schema::Column { name, ..table.columns[c].clone() };
+                add(oid(index.id), at + 1, &column, type_oid(column.data_type), true);
             }
         }
     }
@@ -473,20 +480,20 @@ fn indexes(context: &Context<'_>) -> Made {
         ("indexdef", TEXT),
     ]);
     for table in context.catalog.tables.values() {
-        let mut add = |name: &str, columns: &[usize], unique: bool| {
-            let definition = super::definitions::index_definition(table, name, columns, unique);
+        let mut add = |index: &Index| {
+            let definition = written::definition(table, index, Style::Plain);
             made.rows.push(vec![
                 text(&table.schema),
                 text(&table.name),
-                text(name),
+                text(&index.name),
                 Datum::Null,
                 text(definition),
             ]);
         };
         if has_primary_key(table) {
-            add(&table.primary_key_name, &table.primary_key, true);
+            add(&super::definitions::primary_index(table));
         }
-        table.indexes.iter().for_each(|i| add(&i.name, &i.columns, i.unique));
+        table.indexes.iter().for_each(&mut add);
     }
     made
 }

@@ -16,6 +16,8 @@ const MADE: &str = "
         customer int NOT NULL REFERENCES customers (id) ON DELETE CASCADE, at timestamptz DEFAULT now(), data bytea,
         u uuid, ok boolean, f double precision, c char(3));
     CREATE INDEX orders_customer ON orders (customer);
+    CREATE UNIQUE INDEX customers_lower ON customers (lower(name)) WHERE balance > 0 AND note IS DISTINCT FROM 'gone';
+    CREATE INDEX customers_sum ON customers ((balance + id) DESC, lower(name || 'x')) INCLUDE (born) WHERE name IN ('a', 'b');
     CREATE VIEW rich AS SELECT id, name FROM customers WHERE balance > 100;
     CREATE SEQUENCE free INCREMENT BY 5 START WITH 10;
     SELECT nextval('free');
@@ -101,6 +103,9 @@ async fn holds_everything(client: &Client) {
     assert_eq!(failure(client, "INSERT INTO orders (customer) VALUES (99)").await.0, "23503");
     assert_eq!(failure(client, "UPDATE customers SET balance = -1").await.0, "23514");
     assert_eq!(failure(client, "INSERT INTO customers (name) VALUES ('ann')").await.0, "23505");
+    let same = "INSERT INTO customers (name, balance) VALUES ('ANN', 5)";
+    let (state, told) = failure(client, same).await;
+    assert!(state == "23505" && told.contains("customers_lower"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -124,8 +124,14 @@ fn table() -> Table {
         identity: Identity::No,
         hidden: false,
     };
-    let by_n =
-        Index { id: TableId(2), name: "t_n".into(), columns: vec![1], unique: false, constraint: false };
+    let by_n = Index {
+        id: TableId(2),
+        name: "t_n".into(),
+        columns: vec![1],
+        unique: false,
+        constraint: false,
+        form: Default::default(),
+    };
     Table {
         id: T,
         schema: "public".into(),

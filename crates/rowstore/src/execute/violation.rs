@@ -75,7 +75,7 @@ fn show(value: &Datum, data_type: DataType) -> String {
 
 /// `(a, b)=(1, 2)`.
 pub(crate) fn key_text(table: &Table, columns: &[usize], values: &[Datum]) -> String {
-    let names: Vec<&str> = columns.iter().map(|&c| table.columns[c].name.as_str()).collect();
+    let names: Vec<&str> = columns.iter().map(|&c| table.key_column_shown(c)).collect();
     let shown: Vec<String> = columns.iter().map(|&c| show(&values[c], table.columns[c].data_type)).collect();
     format!("({})=({})", names.join(", "), shown.join(", "))
 }
@@ -83,7 +83,7 @@ pub(crate) fn key_text(table: &Table, columns: &[usize], values: &[Datum]) -> St
 /// A key that is taken. `index` is `None` for the primary key.
 pub(crate) fn duplicate(table: &Table, index: Option<&Index>, values: &[Datum]) -> SqlError {
     let (name, columns) =
-        index.map_or((&table.primary_key_name, &table.primary_key), |i| (&i.name, &i.columns));
+        index.map_or((&table.primary_key_name, table.primary_key.as_slice()), |i| (&i.name, i.keys()));
     SqlError::new(
         SqlState::UNIQUE_VIOLATION,
         format!("duplicate key value violates unique constraint \"{name}\""),
@@ -96,7 +96,7 @@ pub(crate) fn duplicate(table: &Table, index: Option<&Index>, values: &[Datum]) 
 /// A unique index cannot be made over rows that share an entry.
 pub(crate) fn cannot_index(table: &Table, index: &Index, values: &[Datum]) -> SqlError {
     SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", index.name))
-        .detail(format!("Key {} is duplicated.", key_text(table, &index.columns, values)))
+        .detail(format!("Key {} is duplicated.", key_text(table, index.keys(), values)))
         .table(&table.name)
         .constraint(&index.name)
 }

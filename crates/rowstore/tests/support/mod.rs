@@ -394,5 +394,6 @@ pub fn table(id: u32, name: &str) -> Table {
     }
 }
 pub fn index(id: u32, name: &str, columns: &[usize], unique: bool) -> Index {
-    Index { id: TableId(id), name: name.into(), columns: columns.into(), unique, constraint: unique }
+    let form = Default::default();
+    Index { id: TableId(id), name: name.into(), columns: columns.into(), unique, constraint: unique, form }
 }

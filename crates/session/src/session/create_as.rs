@@ -144,7 +144,7 @@ impl Session {
                 let mut taken = BTreeSet::new();
                 for row in &rows {
                     if !taken.insert(now.index_entry(index, &row.values, &row.key)) {
-                        return Err(cannot_index(&now, &index.name, &index.columns, &row.values));
+                        return Err(cannot_index(&now, &index.name, index.keys(), &row.values));
                     }
                 }
             }
@@ -208,7 +208,7 @@ fn with_columns(create: &ast::CreateTable, shape: &[Column]) -> SqlResult<ast::C
 
 /// A unique index cannot be made over rows that share an entry.
 pub(super) fn cannot_index(table: &Table, name: &str, columns: &[usize], values: &[Datum]) -> SqlError {
-    let names: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+    let names: Vec<&str> = columns.iter().map(|c| table.key_column_shown(*c)).collect();
     let shown: Vec<String> =
         columns.iter().map(|c| base::text::display_as(&values[*c], table.columns[*c].data_type)).collect();
     SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))

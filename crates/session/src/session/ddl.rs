@@ -1,13 +1,14 @@
 //! DDL in a session: ordered on its own, or collected until COMMIT.
 
 use super::Session;
+use super::create_as::cannot_index;
 use super::plan::{self, Plan};
 use super::transaction::SeenRow;
 use super::turns::Turn;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
-use base::schema::{Catalog, SchemaAction, SchemaChange, Sequence, Table};
+use base::schema::{Catalog, Index, SchemaAction, SchemaChange, Sequence, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
 use base::{Datum, SqlError};
 use sql::ddl::Shapes;
@@ -214,7 +215,9 @@ impl Session {
             catalog: &catalog,
         };
         let generated = self.lowered(|lowering| lowering.generated(table))?;
-        let mut taken = BTreeSet::new();
+        let is_new = |index: &&Index| rewrite.from.indexes.iter().all(|old| old.name != index.name);
+        let entered: Vec<&Index> = table.indexes.iter().filter(|i| i.unique).filter(is_new).collect();
+        let (mut taken, mut entries) = (BTreeSet::new(), BTreeSet::new());
         let mut turn = Turn::begin();
         for row in rows {
             turn.give_way().await;
@@ -231,17 +234,19 @@ impl Session {
                 let error = SqlError::new(SqlState::NOT_NULL_VIOLATION, told);
                 return Err(error.table(&table.name).column(name));
             }
-            if !rewrite.set.is_empty() || generated.columns().next().is_some() {
+            // What an index computes breaks no rule that the rows have kept.
+            if !rewrite.set.is_empty() || generated.columns().any(|column| !table.columns[column].hidden) {
                 sql::lower::insert::check_row(table, &values)?;
             }
             let key = table.key_of(&values);
             if !taken.insert(key.clone()) {
-                return Err(super::create_as::cannot_index(
-                    table,
-                    &table.primary_key_name,
-                    &table.primary_key,
-                    &values,
-                ));
+                return Err(cannot_index(table, &table.primary_key_name, &table.primary_key, &values));
+            }
+            for index in &entered {
+                let entry = table.index_entry(index, &values, &key);
+                if !entries.insert((index.id, entry)) {
+                    return Err(cannot_index(table, &index.name, index.keys(), &values));
+                }
             }
             self.open().insert(table, key, values)?;
         }

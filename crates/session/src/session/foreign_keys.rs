@@ -36,6 +36,7 @@ use base::{Datum, Key, TableId};
 use reference::{equalities, sorted};
 use sql::lower::Lowering;
 use sql::lower::bind::Binding;
+use sql::lower::generated::Generated;
 use sql::lower::insert::{assign, check_row};
 use sql::lower::keys::{KeyPath, Reached, conjoin};
 use sql::lower::modify::better_index;
@@ -345,7 +346,7 @@ impl Session {
         let (child, key) = (&reference.child, &reference.key);
         let conditions = equalities(&key.columns, first);
         let primary = KeyPath::primary(child, &conditions);
-        let index = better_index(child, &conditions, &primary).map(|(index, _)| index);
+        let index = better_index(child, &Generated::default(), &conditions, &primary).map(|(index, _)| index);
         let is_narrow = index.is_some() || primary.fixed_count() > 0;
         let index = index.filter(|_| targets.len() <= REFERENCES_MAX);
         let paths = targets.values().map(|values| {

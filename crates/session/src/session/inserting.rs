@@ -231,10 +231,10 @@ impl Session {
 /// 23505, in PostgreSQL's words.
 pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datum]) -> SqlError {
     let (name, columns) = match table.indexes.iter().find(|i| i.id == constraint) {
-        Some(index) => (&index.name, &index.columns),
-        None => (&table.primary_key_name, &table.primary_key),
+        Some(index) => (&index.name, index.keys()),
+        None => (&table.primary_key_name, table.primary_key.as_slice()),
     };
-    let names: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+    let names: Vec<&str> = columns.iter().map(|c| table.key_column_shown(*c)).collect();
     let shown: Vec<String> =
         columns.iter().map(|c| base::text::display_as(&values[*c], table.columns[*c].data_type)).collect();
     SqlError::new(

@@ -126,7 +126,8 @@ impl<'a> Changed<'a> {
     ) -> SqlResult<Changed<'a>> {
         let mut changed = Changed { table, shown, set };
         let mut following = Vec::new();
-        for column in generated.columns().filter(|_| !changed.set.is_empty()) {
+        let is_shown = |column: &usize| !table.columns[*column].hidden && !changed.set.is_empty();
+        for column in generated.columns().filter(is_shown).collect::<Vec<_>>() {
             following.extend(changed.generated(column)?.map(|value| (column, value)));
         }
         changed.set.extend(following);

@@ -288,7 +288,8 @@ fn found(
         }
     }
     let primary = KeyPath::primary(table, &conditions);
-    let (index, path) = match better_index(table, &conditions, &primary) {
+    let generated = lowering.computed_keys(table).unwrap_or_default();
+    let (index, path) = match better_index(table, &generated, &conditions, &primary) {
         Some((index, path)) => (Some(index), path),
         None => (None, primary),
     };

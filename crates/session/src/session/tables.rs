@@ -1,4 +1,4 @@
-//! Statements that name tables and leave them as they are: LOCK TABLE, VACUUM, ANALYZE.
+//! Statements that name tables and leave them as they are: LOCK TABLE, VACUUM, ANALYZE, REINDEX.
 
 use super::Session;
 use super::timeouts::for_lock;
@@ -11,6 +11,7 @@ use base::schema::Table;
 use base::txn::Isolation;
 use base::{Key, SqlError, TableId};
 use sql::names;
+use sql::parse::{Indexed, Reindex};
 use sqlparser::ast::{self, LockTableMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +25,90 @@ impl Session {
             None if names::parts(name)?.first().is_some_and(|part| part.starts_with("pg_")) => Ok(()),
             None => names::find_table(&catalog, path, &self.database, name).map(|_| ()),
         }
+    }
+
+    /// VACUUM, and what stands for another statement of maintenance. Errors: 42P01, and those of REINDEX.
+    pub(super) fn run_vacuum(&self, vacuum: &ast::VacuumStatement) -> SqlResult<Response> {
+        if let Some(reindex) = vacuum.table_name.as_ref().and_then(sql::parse::reindex) {
+            return self.run_reindex(&reindex);
+        }
+        vacuum.table_name.iter().try_for_each(|name| self.has_relation(name))?;
+        Ok(Response::Command("VACUUM".into()))
+    }
+
+    /// REINDEX: entries are never wrong, so there is nothing to make anew. Errors: 42P01, 42809, 3F000, 42501 for what is not
+    /// the role's own, 25001 for what PostgreSQL runs outside of transactions alone.
+    fn run_reindex(&self, reindex: &Reindex) -> SqlResult<Response> {
+        let is_alone = match reindex.what {
+            _ if reindex.is_concurrent => Some("CONCURRENTLY"),
+            Indexed::Index | Indexed::Table => None,
+            what => Some(what.word()),
+        };
+        let is_in_block = self.transaction.as_ref().is_some_and(|t| !t.is_implicit);
+        if let Some(word) = is_alone.filter(|_| is_in_block) {
+            let told = format!("REINDEX {word} cannot run inside a transaction block");
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, told));
+        }
+        let catalog = self.catalog();
+        let (object, shown) = match reindex.what {
+            Indexed::Index => self.reindexed_index(&reindex.name)?,
+            Indexed::Table => self.reindexed_table(&reindex.name)?,
+            Indexed::Schema => {
+                let name = names::parts(&reindex.name)?.join(".");
+                if !catalog.schemas.contains(&name) {
+                    let told = format!("schema \"{name}\" does not exist");
+                    return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, told));
+                }
+                (Object::Schema(name.clone()), format!("schema {name}"))
+            }
+            Indexed::Database | Indexed::System => {
+                let name = names::parts(&reindex.name)?.join(".");
+                if name != self.database {
+                    let told = "can only reindex the currently open database";
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
+                }
+                (Object::Database, format!("database {name}"))
+            }
+        };
+        match catalog.roles.owns(&self.standing(), &object) {
+            true => Ok(Response::Command("REINDEX".into())),
+            false => {
+                Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be owner of {shown}")))
+            }
+        }
+    }
+
+    fn reindexed_table(&self, name: &ast::ObjectName) -> SqlResult<(Object, String)> {
+        let (catalog, path) = (self.catalog(), &self.settings.search_path);
+        match names::find_table(&catalog, path, &self.database, name) {
+            Ok(table) => Ok((Object::Relation(table.id), format!("table {}", table.name))),
+            Err(missing) => {
+                let word = names::parts(name)?.pop().unwrap_or_default();
+                let is_other = names::find_relation(&catalog, path, &self.database, name).is_some()
+                    || self.reindexed_index(name).is_ok();
+                let told = format!("\"{word}\" is not a table or materialized view");
+                Err(if is_other { SqlError::new(SqlState(*b"42809"), told) } else { missing })
+            }
+        }
+    }
+
+    /// The table of an index, whose owner is the index's.
+    fn reindexed_index(&self, name: &ast::ObjectName) -> SqlResult<(Object, String)> {
+        let catalog = self.catalog();
+        let (schema, word) = names::qualified(name, &self.database)?;
+        let schemas = schema.map_or_else(|| self.settings.search_path.clone(), |schema| vec![schema]);
+        let has_it = |table: &&Arc<Table>| {
+            let is_key = table.primary_key_name == word && !table.columns[table.primary_key[0]].hidden;
+            schemas.contains(&table.schema) && (is_key || table.indexes.iter().any(|i| i.name == word))
+        };
+        if let Some(table) = catalog.tables.values().find(has_it) {
+            return Ok((Object::Relation(table.id), format!("index {word}")));
+        }
+        let is_other = names::find_relation(&catalog, &schemas, &self.database, name).is_some();
+        Err(match is_other {
+            true => SqlError::new(SqlState(*b"42809"), format!("\"{word}\" is not an index")),
+            false => SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{word}\" does not exist")),
+        })
     }
 
     /// LOCK TABLE. Modes that exclude no writer ask that nobody drops or alters the table meanwhile: a transaction fails

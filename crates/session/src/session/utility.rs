@@ -120,10 +120,7 @@ impl Session {
             Statement::Truncate(truncate) => self.run_truncate(truncate).await,
             Statement::Lock(lock) => self.run_lock(lock).await,
             // Nothing waits to be vacuumed or analyzed: versions and statistics are kept up by themselves.
-            Statement::Vacuum(vacuum) => {
-                vacuum.table_name.iter().try_for_each(|name| self.has_relation(name))?;
-                done("VACUUM")
-            }
+            Statement::Vacuum(vacuum) => self.run_vacuum(vacuum),
             Statement::Analyze(analyze) => {
                 analyze.table_name.iter().try_for_each(|name| self.has_relation(name))?;
                 done("ANALYZE")

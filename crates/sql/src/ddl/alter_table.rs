@@ -18,7 +18,8 @@ use base::expr::Expr;
 use base::roles::Object;
 use base::schema::{Identity, Index, Placement, SchemaAction, Table};
 use base::{Datum, SqlError, TableId};
-use columns::{hide, rename_column};
+pub(super) use columns::hide;
+use columns::rename_column;
 use sqlparser::ast::{self, AlterTableOperation as Operation, TableConstraint};
 use std::sync::Arc;
 
@@ -156,14 +157,14 @@ impl DdlContext<'_> {
             TableConstraint::PrimaryKeyUsingIndex(using) => {
                 create_table::refuse_deferred(using.characteristics.as_ref())?;
                 let index = promoted(next, &using.index_name)?;
-                next.indexes.retain(|i| i.id != index.id);
+                super::indexes::drop_indexes(next, |i| i.id == index.id);
                 let name = using.name.as_ref().map_or(index.name, fold);
                 self.add_primary_key(altering, Some(name), index.columns)
             }
             TableConstraint::UniqueUsingIndex(using) => {
                 create_table::refuse_deferred(using.characteristics.as_ref())?;
                 let id = promoted(next, &using.index_name)?.id;
-                let index = next.indexes.iter_mut().find(|i| i.id == id).expect("just found");
+                let index = super::indexes::indexes_mut(next).find(|i| i.id == id).expect("just found");
                 index.constraint = true;
                 if let Some(name) = &using.name {
                     index.name = fold(name);
@@ -267,7 +268,7 @@ impl DdlContext<'_> {
             ddl,
         )?;
         match index {
-            Some(id) => next.indexes.retain(|index| index.id != id),
+            Some(id) => super::indexes::drop_indexes(next, |index| index.id == id),
             None => {
                 let home_by = match &next.placement {
                     Placement::HomeBy { column, .. } => Some(next.columns[*column].name.clone()),
@@ -347,7 +348,9 @@ impl DdlContext<'_> {
         }
         let dependents = self.referencing_keys(table, |key| key.unique == index.id);
         self.drop_dependents(&format!("index {index_name}"), dependents, cascade, altered, ddl)?;
-        change(altered, table).indexes.retain(|i| i.name != index_name);
+        let next = change(altered, table);
+        super::indexes::drop_indexes(next, |i| i.name == index_name);
+        super::indexes::sweep(next);
         Ok(())
     }
 }
@@ -369,8 +372,14 @@ fn promoted(table: &Table, name: &ast::Ident) -> SqlResult<Index> {
             format!("index \"{name}\" is already associated with a constraint"),
         ));
     }
-    if !index.unique {
-        return Err(SqlError::new(SqlState(*b"42809"), format!("\"{name}\" is not a unique index"))
+    let refused = match () {
+        () if !index.unique => Some(format!("\"{name}\" is not a unique index")),
+        () if !index.form.expressions.is_empty() => Some(format!("index \"{name}\" contains expressions")),
+        () if index.form.predicate.is_some() => Some(format!("\"{name}\" is a partial index")),
+        () => None,
+    };
+    if let Some(told) = refused {
+        return Err(SqlError::new(SqlState(*b"42809"), told)
             .detail("Cannot create a primary key or unique constraint using such an index."));
     }
     Ok(index.clone())

@@ -1,14 +1,17 @@
 //! CREATE TABLE, and the columns and constraints that ALTER TABLE adds.
 
 use super::generated::{ELSEWHERE, check_generated};
+use super::indexes::{index_columns, push_index, refuse_unordered};
 use super::placement::StorageOptions;
 use super::sequences::sequence_options;
-use super::{Ddl, DdlContext, Extras, index_columns, like, refuse_unordered};
+use super::{Ddl, DdlContext, Extras, like};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
-use base::schema::{Check, Column, Identity, Index, Origin, Placement, SchemaAction, Sequence, Table};
+use base::schema::{
+    Check, Column, Identity, Index, IndexForm, Origin, Placement, SchemaAction, Sequence, Table,
+};
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 use std::collections::BTreeSet;
@@ -420,22 +423,8 @@ pub(super) fn add_unique(
         let words: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
         context.free_name(&table.schema, format!("{}_{}_key", table.name, words.join("_")), &taken)
     });
-    table.indexes.push(Index { id: TableId(*next_id), name, columns, unique: true, constraint: true });
-    *next_id += 1;
-}
-
-/// Adds an index that is no constraint, named as if no name had been given.
-pub(super) fn put_index(
-    context: &DdlContext<'_>,
-    table: &mut Table,
-    (columns, unique): (Vec<usize>, bool),
-    next_id: &mut u32,
-) {
-    let words: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
-    let taken: Vec<String> = table.indexes.iter().map(|i| i.name.clone()).collect();
-    let base = format!("{}_{}_idx", table.name, words.join("_"));
-    let name = context.free_name(&table.schema, base, &taken);
-    table.indexes.push(Index { id: TableId(*next_id), name, columns, unique, constraint: false });
+    let (id, form) = (TableId(*next_id), IndexForm::default());
+    push_index(table, Index { id, name, columns, unique: true, constraint: true, form });
     *next_id += 1;
 }
 

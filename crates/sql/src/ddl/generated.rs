@@ -20,6 +20,10 @@ pub(super) fn check_generated(context: &DdlContext<'_>, table: &Table) -> SqlRes
     let wrong = |told: String| SqlError::new(SqlState(*b"42P17"), told);
     for (number, column) in table.columns.iter().enumerate() {
         let (Identity::Generated, Some(sql)) = (column.identity, &column.default) else { continue };
+        // What an index has computed may be of any column.
+        if column.hidden {
+            continue;
+        }
         let expr = lowering.generation(table, column, sql, Zone::Utc)?;
         if bind::has_holes(&expr) || lowering.generation(table, column, sql, ELSEWHERE)? != expr {
             return Err(wrong("generation expression is not immutable".into()));

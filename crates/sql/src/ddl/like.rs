@@ -3,7 +3,7 @@
 //! KEEPS: the new table owes nothing to the other one, but for a sequence that a copied default names. Foreign keys and
 //! the place where rows live are not copied.
 
-use super::create_table::{add_unique, give_sequence, put_check, put_column, put_index, set_primary_key};
+use super::create_table::{add_unique, give_sequence, put_check, put_column, set_primary_key};
 use super::{Ddl, DdlContext, Extras};
 use crate::parse::Like;
 use base::Datum;
@@ -145,11 +145,14 @@ fn add_indexes(
         comments.extend(included.comments.then(|| (of(from), of(table))));
     }
     for index in &from.indexes {
-        let Some(columns) = mapped(&index.columns) else { continue };
         let before = table.indexes.len();
-        match index.constraint {
-            true => add_unique(context, table, None, columns, next_id),
-            false => put_index(context, table, (columns, index.unique), next_id),
+        if index.constraint {
+            let Some(columns) = mapped(&index.columns) else { continue };
+            add_unique(context, table, None, columns, next_id);
+        } else {
+            let declared = context.copied_index(index, |column| columns.get(&column).copied())?;
+            let Some(declared) = declared else { continue };
+            context.put_index(table, declared, None, next_id)?;
         }
         let Some(new) = table.indexes.get(before).filter(|_| included.comments) else { continue };
         let of = |id, index: &Index| match index.constraint {

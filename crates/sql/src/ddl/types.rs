@@ -290,6 +290,16 @@ impl DdlContext<'_> {
                 };
                 add(kind, is_of_type(column), what, sql);
             }
+            for (number, column) in table.columns.iter().enumerate() {
+                let Some(index) = table.indexes.iter().find(|index| index.owns(number)) else { continue };
+                let text = column.default.as_deref().unwrap_or_default();
+                let reads = |e: &ast::Expr| {
+                    let ast::Expr::Identifier(ident) = e else { return false };
+                    table.column_named(&names::fold(ident)).is_some_and(|at| is_of_type(&table.columns[at]))
+                };
+                let goes = finds(&format!("SELECT {text}"), &reads).unwrap_or_default();
+                add(Kind::Rule, goes, format!("index {}", index.name), text);
+            }
         }
         let used = |id: &TableId| self.catalog.relation(*id).is_some_and(|r| has_column_of(r.shape(), of));
         for view in self.catalog.views.values() {

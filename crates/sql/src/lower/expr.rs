@@ -44,7 +44,7 @@ pub struct Typed {
 }
 
 impl Typed {
-    pub(super) fn known(expr: Expr, data_type: DataType) -> Typed {
+    pub(crate) fn known(expr: Expr, data_type: DataType) -> Typed {
         Typed { expr, kind: Kind::Known(data_type) }
     }
     /// Its type, if it has one of its own.

@@ -1,6 +1,6 @@
 //! Generated columns: what computes them from the other columns of their row.
 //!
-//! KEEPS: an expression of a generated column reads no generated column, and is the same in every session: it is lowered in
+//! KEEPS: an expression of a generated column reads no generated column (what an index computes from one is written out), and is the same in every session: it is lowered in
 //! UTC, and one that a time zone decides on is refused where it is declared.
 
 use super::{Lowering, bind};
@@ -25,7 +25,13 @@ impl Lowering<'_> {
                 generated.push((number, self.generation(table, column, sql, Zone::Utc)?));
             }
         }
-        Ok(Generated(generated))
+        Ok(Generated(generated).written_out(table))
+    }
+
+    /// The columns that indexes compute. Errors: none of today's.
+    pub fn computed_keys(&mut self, table: &Table) -> SqlResult<Generated> {
+        let has_any = (0..table.columns.len()).any(|column| table.is_of_index(column));
+        if has_any { self.generated(table) } else { Ok(Generated::default()) }
     }
 
     /// What computes a column, lowered in a zone. Errors: 0A000 for what nodes cannot compute, 42703, 42804.
@@ -39,6 +45,26 @@ impl Lowering<'_> {
 }
 
 impl Generated {
+    /// The same, where what an index computes is computed from no generated column.
+    fn written_out(mut self, table: &Table) -> Generated {
+        let visible = self.clone();
+        for (_, expr) in self.0.iter_mut().filter(|(c, _)| table.columns[*c].hidden) {
+            *expr = visible.over_others(expr, table);
+        }
+        self
+    }
+
+    /// What computes a column.
+    pub fn of(&self, column: usize) -> Option<&Expr> {
+        self.0.iter().find(|(c, _)| *c == column).map(|(_, expr)| expr)
+    }
+
+    /// An expression over a table's row, computed from no generated column that users see.
+    pub fn over_others(&self, expr: &Expr, table: &Table) -> Expr {
+        let visible: Vec<_> = self.0.iter().filter(|(c, _)| !table.columns[*c].hidden).cloned().collect();
+        in_place_of_columns(expr, &visible, table)
+    }
+
     pub fn columns(&self) -> impl Iterator<Item = usize> {
         self.0.iter().map(|(column, _)| *column)
     }
@@ -72,18 +98,22 @@ impl Generated {
             if !reads.iter().any(|c| assigned(*c).is_some()) {
                 continue;
             }
-            let new = bind::map_columns(expr, &|c| match assigned(c) {
-                // As the column keeps it. A label is its code already.
-                Some(e) => match table.columns[c].data_type {
-                    DataType::Enum(_) => e.clone(),
-                    data_type => Expr::Cast(Box::new(e.clone()), data_type),
-                },
-                None => Expr::Column(c),
-            });
-            following.push((*column, new));
+            following.push((*column, in_place_of_columns(expr, set, table)));
         }
         set.extend(following);
     }
+}
+
+/// The expression with what is assigned to them in the place of columns, as the columns keep it.
+fn in_place_of_columns(expr: &Expr, set: &[(usize, Expr)], table: &Table) -> Expr {
+    bind::map_columns(expr, &|column| match set.iter().find(|(c, _)| *c == column) {
+        // A label is its code already.
+        Some((_, e)) => match table.columns[column].data_type {
+            DataType::Enum(_) => e.clone(),
+            data_type => Expr::Cast(Box::new(e.clone()), data_type),
+        },
+        None => Expr::Column(column),
+    })
 }
 
 /// 428C9: a generated column takes no other value than its own.

@@ -114,8 +114,9 @@ impl Lowering<'_> {
             }
             let of_outer: Vec<Expr> = conjuncts.iter().filter_map(|c| over(outer, c)).collect();
             let primary = KeyPath::primary(&outer.table, &of_outer);
+            let generated = self.computed_keys(&outer.table)?;
             let (outer_index, outer_path) =
-                match super::modify::narrowest_index(&outer.table, &of_outer, &primary) {
+                match super::modify::narrowest_index(&outer.table, &generated, &of_outer, &primary) {
                     Some((index, path)) => (Some(index), path),
                     None => (None, primary),
                 };

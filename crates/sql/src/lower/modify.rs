@@ -1,9 +1,10 @@
 //! UPDATE and DELETE of one table.
 
 use super::bind::{self, Binding};
+use super::generated::Generated;
 use super::keys::{self, KeyPath};
 use super::scope::Scope;
-use super::{Lowered, Lowering, Projection, Refusal, access};
+use super::{Lowered, Lowering, Projection, Refusal, access, computed_keys};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
@@ -135,7 +136,7 @@ impl Lowering<'_> {
         };
         let conjuncts = keys::conjuncts(condition.as_ref());
         let path = KeyPath::primary(&table, &conjuncts);
-        let index = better_index(&table, &conjuncts, &path);
+        let index = better_index(&table, &self.computed_keys(&table)?, &conjuncts, &path);
         let changed: Vec<usize> = set.iter().flatten().map(|(c, _)| *c).collect();
         let remote = |i: &&Index| !table.index_is_local(i, topology);
         let must_read = match &set {
@@ -186,16 +187,22 @@ fn looked_at(
 
 /// A secondary index that finds rows to change where the primary key does not: an order declared by
 /// primary key is never in conflict, so that is preferred as soon as it says more than where rows live.
-pub fn better_index(table: &Table, conjuncts: &[Expr], primary: &KeyPath) -> Option<(Index, KeyPath)> {
+pub fn better_index(
+    table: &Table,
+    generated: &Generated,
+    conjuncts: &[Expr],
+    primary: &KeyPath,
+) -> Option<(Index, KeyPath)> {
     if primary.fixed_count() > 0 && !only_partition(table, primary) {
         return None;
     }
-    narrowest_index(table, conjuncts, primary)
+    narrowest_index(table, generated, conjuncts, primary)
 }
 
 /// The secondary index that fixes most columns, if it fixes more than the primary key does.
 pub(super) fn narrowest_index(
     table: &Table,
+    generated: &Generated,
     conjuncts: &[Expr],
     primary: &KeyPath,
 ) -> Option<(Index, KeyPath)> {
@@ -205,7 +212,7 @@ pub(super) fn narrowest_index(
     table
         .indexes
         .iter()
-        .map(|index| (index, KeyPath::index(table, index, conjuncts)))
+        .map(|index| (index, computed_keys::path(table, index, generated, conjuncts)))
         .filter(|(_, path)| path.fixed_count() > primary.fixed_count())
         .max_by_key(|(_, path)| path.fixed_count())
         .map(|(index, path)| (index.clone(), path))

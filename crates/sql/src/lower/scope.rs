@@ -52,7 +52,7 @@ impl Scope {
     pub fn has_qualifier(&self, qualifier: &str) -> bool {
         self.columns.iter().any(|c| c.qualifier == qualifier)
     }
-    pub(super) fn find(&self, path: &[ast::Ident]) -> SqlResult<(usize, DataType)> {
+    pub(crate) fn find(&self, path: &[ast::Ident]) -> SqlResult<(usize, DataType)> {
         let words: Vec<String> = path.iter().map(names::fold).collect();
         let shown = words.join(".");
         let position = path.first().and_then(names::ident_position);

@@ -113,14 +113,15 @@ impl Lowering<'_> {
 
         let conjuncts = keys::conjuncts(condition.as_ref());
         let primary = KeyPath::primary(&table, &conjuncts);
-        let (index, path) = match super::modify::narrowest_index(&table, &conjuncts, &primary) {
+        let generated = self.computed_keys(&table)?;
+        let (index, path) = match super::modify::narrowest_index(&table, &generated, &conjuncts, &primary) {
             Some((index, path)) => (Some(index), path),
             None => (None, primary),
         };
         let natural = natural_order(&table, index.as_ref(), &path, &output.order);
         let is_locking = !query.locks.is_empty();
         let lock = contended(&query.locks, &scope)?;
-        let key_length = index.as_ref().map_or(table.primary_key.len(), |i| i.columns.len());
+        let key_length = index.as_ref().map_or(table.primary_key.len(), |i| i.keys().len());
         let few = path.fixed_count() > 0
             && (path.fixed_count() + 1 >= key_length || (path.fixed_count() >= 2 && path.is_located()));
         // A table that one key column orders and nothing fixes is read as columns, unless few rows are wanted.

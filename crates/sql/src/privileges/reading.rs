@@ -159,8 +159,19 @@ impl<'a> Reading<'a> {
         self.check.check_columns(table, &columns, Privileges::INSERT)?;
         if let Some(ast::OnInsert::OnConflict(conflict)) = &insert.on {
             if let Some(ast::ConflictTarget::Columns(columns)) = &conflict.conflict_target {
-                let names = columns.iter().map(|name| (Some(table.name.clone()), names::fold(name)));
-                let names: Vec<_> = names.collect();
+                let inference = crate::parse::inference(columns)?;
+                let mut names = Vec::new();
+                for e in inference.elements.iter().chain(&inference.predicate) {
+                    let _: ControlFlow<()> = ast::visit_expressions(e, |e| {
+                        let named = match e {
+                            ast::Expr::Identifier(name) => Some(name),
+                            ast::Expr::CompoundIdentifier(path) => path.last(),
+                            _ => None,
+                        };
+                        names.extend(named.map(|name| (Some(table.name.clone()), names::fold(name))));
+                        ControlFlow::Continue(())
+                    });
+                }
                 self.scope().names.extend(names);
             }
             if let ast::OnConflictAction::DoUpdate(update) = &conflict.action {

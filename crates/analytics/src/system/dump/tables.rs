@@ -4,15 +4,16 @@
 
 use super::{CLASS, CONSTRAINT};
 use crate::context::Context;
-use crate::system::definitions::index_definition;
+use crate::system::definitions::primary_index;
 use crate::system::pg_tables::{
     check_oid, default_oid, has_primary_key, has_triggers, primary_key_oid, schema_oid,
 };
 use crate::system::{Made, privileges};
 use base::comments::Commented;
 use base::roles::{Object, Privileges};
-use base::schema::{Identity, Table};
+use base::schema::{Identity, Index, Table};
 use base::{DataType, Datum};
+use sql::ddl::indexes::written::{self, Style};
 use sql::lower::oid;
 use sql::types::type_modifier;
 
@@ -47,8 +48,11 @@ fn place(table: &Table, column: usize) -> i64 {
     table.visible_columns().filter(|(at, _)| *at <= column).count() as i64
 }
 
-fn places(table: &Table, columns: &[usize]) -> String {
-    columns.iter().map(|c| place(table, *c).to_string()).collect::<Vec<_>>().join(" ")
+/// The places of an index's columns; an expression has none.
+fn places(table: &Table, index: &Index) -> String {
+    let of = |c: &usize| if index.expression(*c).is_some() { 0 } else { place(table, *c) };
+    let columns = index.keys().iter().chain(&index.form.include);
+    columns.map(|c| of(c).to_string()).collect::<Vec<_>>().join(" ")
 }
 
 const RELATIONS: &[(&str, DataType)] = &[
@@ -287,20 +291,21 @@ const INDEXES: &[(&str, DataType)] = &[
 fn indexes(context: &Context<'_>) -> Made {
     let mut made = Made::new(INDEXES);
     for table in context.catalog.tables.values() {
-        let mut add = |number: u32, name: &str, columns: &[usize], unique: bool, kind: Option<&str>| {
+        let mut add = |number: u32, index: &Index, kind: Option<&str>| {
+            let name = &index.name;
             let constraint = kind.map(|kind| {
-                let names = columns.iter().map(|c| quoted(&table.columns[*c].name)).collect::<Vec<_>>();
+                let names = index.columns.iter().map(|c| quoted(&table.columns[*c].name)).collect::<Vec<_>>();
                 let words = if kind == "p" { "PRIMARY KEY" } else { "UNIQUE" };
                 format!("{words} ({})", names.join(", "))
             });
-            let definition = index_definition(table, name, columns, unique);
+            let definition = written::definition(table, index, Style::Plain);
             made.rows.push(vec![
                 int(oid(table.id)),
                 text(name),
                 int(CLASS),
                 int(number),
                 text(definition),
-                text(places(table, columns)),
+                text(places(table, index)),
                 no(),
                 kind.map_or(Datum::Null, text),
                 kind.map_or(Datum::Null, |_| text(name)),
@@ -313,19 +318,19 @@ fn indexes(context: &Context<'_>) -> Made {
                 Datum::Null,
                 no(),
                 Datum::Null,
-                int(columns.len() as i64),
-                int(columns.len() as i64),
+                int(index.keys().len() as i64),
+                int((index.keys().len() + index.form.include.len()) as i64),
                 text(""),
                 text(""),
                 no(),
             ]);
         };
         if has_primary_key(table) {
-            add(primary_key_oid(table), &table.primary_key_name, &table.primary_key, true, Some("p"));
+            add(primary_key_oid(table), &primary_index(table), Some("p"));
         }
         for index in &table.indexes {
             let kind = index.constraint.then_some("u");
-            add(oid(index.id), &index.name, &index.columns, index.unique, kind);
+            add(oid(index.id), index, kind);
         }
     }
     made

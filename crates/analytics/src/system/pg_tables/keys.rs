@@ -1,6 +1,7 @@
 //! `pg_index` and `pg_constraint`, and their columns one by one.
 
 use super::super::Made;
+use super::super::definitions::{key_numbers, primary_index};
 use super::{
     BOOL, INT, OID, SMALL, TEXT, check_oid, foreign_key_oid, has_primary_key, int, primary_key_oid,
     schema_oid, text,
@@ -8,14 +9,15 @@ use super::{
 use crate::context::Context;
 use base::Datum;
 use base::schema::foreign::{Action, Timing};
-use base::schema::{ForeignKey, Table};
+use base::schema::{ForeignKey, Index, Table};
+use sql::ddl::indexes::written::{self, Style};
 use sql::lower::oid;
 
 /// A row per column of a vector: see [`super::vectors`].
 pub(super) fn keys(of: Made, key: &str, vector: &str) -> Made {
     let find = |name: &str| of.columns.iter().position(|(n, _)| *n == name);
     let at = |name: &str| find(name).expect("a column of this table");
-    let (key, vector, foreign) = (at(key), at(vector), find("confkey"));
+    let (key, vector, foreign, option) = (at(key), at(vector), find("confkey"), find("indoption"));
     let mut made = Made::new(&[
         ("meridian_of", OID),
         ("meridian_nth", INT),
@@ -25,14 +27,15 @@ pub(super) fn keys(of: Made, key: &str, vector: &str) -> Made {
         ("meridian_foreign", SMALL),
     ]);
     for row in &of.rows {
-        let others = foreign.map_or(Vec::new(), |at| elements(&base::text::display(&row[at])));
+        let numbers = |at: usize| elements(&base::text::display(&row[at]));
+        let (others, options) = (foreign.map_or(Vec::new(), numbers), option.map_or(Vec::new(), numbers));
         for (n, element) in elements(&base::text::display(&row[vector])).into_iter().enumerate() {
             made.rows.push(vec![
                 row[key].clone(),
                 int(n as i64 + 1),
                 int(element),
                 int(0),
-                int(0),
+                int(options.get(n).copied().unwrap_or_default()),
                 others.get(n).map_or(Datum::Null, |other| int(*other)),
             ]);
         }
@@ -46,10 +49,20 @@ pub(in super::super) fn elements(text: &str) -> Vec<i64> {
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Column numbers as an int2vector prints them.
-fn vector(columns: &[usize]) -> Datum {
-    let numbers: Vec<String> = columns.iter().map(|c| (c + 1).to_string()).collect();
+/// Numbers as an int2vector prints them.
+fn vector(numbers: &[usize]) -> Datum {
+    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     text(numbers.join(" "))
+}
+
+/// How each key is ordered: 1 is descending, 2 with nulls first.
+fn options(index: &Index) -> Vec<usize> {
+    let option = |at: usize| {
+        let is_descending = index.form.descending.contains(&at);
+        let are_nulls_first = is_descending != index.form.nulls_moved.contains(&at);
+        usize::from(is_descending) + 2 * usize::from(are_nulls_first)
+    };
+    (0..index.keys().len()).map(option).collect()
 }
 
 pub(super) fn index(context: &Context<'_>) -> Made {
@@ -75,15 +88,16 @@ pub(super) fn index(context: &Context<'_>) -> Made {
         ("indexprs", TEXT),
         ("indpred", TEXT),
     ]);
-    let mut add = |number: u32, table: &Table, columns: &[usize], unique: bool, primary: bool| {
-        let zeros: Vec<&str> = columns.iter().map(|_| "0").collect();
+    let mut add = |number: u32, table: &Table, index: &Index, primary: bool| {
+        let (numbers, count) = (key_numbers(index), index.keys().len());
+        let or_null = |text: Option<String>| text.map_or(Datum::Null, super::text);
         let (yes, no) = (|| Datum::Bool(true), || Datum::Bool(false));
         made.rows.push(vec![
             int(number),
             int(oid(table.id)),
-            int(columns.len() as i64),
-            int(columns.len() as i64),
-            Datum::Bool(unique),
+            int(numbers.len() as i64),
+            int(count as i64),
+            Datum::Bool(index.unique),
             no(),
             Datum::Bool(primary),
             no(),
@@ -94,19 +108,19 @@ pub(super) fn index(context: &Context<'_>) -> Made {
             yes(),
             yes(),
             no(),
-            vector(columns),
-            text(zeros.join(" ")),
-            text(zeros.join(" ")),
-            Datum::Null,
-            Datum::Null,
+            vector(&numbers),
+            vector(&vec![0; count]),
+            vector(&options(index)),
+            or_null(written::expressions(table, index, Style::Plain)),
+            or_null(written::predicate(table, index, Style::Plain)),
         ]);
     };
     for table in context.catalog.tables.values() {
         if has_primary_key(table) {
-            add(primary_key_oid(table), table, &table.primary_key, true, true);
+            add(primary_key_oid(table), table, &primary_index(table), true);
         }
         for index in &table.indexes {
-            add(oid(index.id), table, &index.columns, index.unique, false);
+            add(oid(index.id), table, index, false);
         }
     }
     made

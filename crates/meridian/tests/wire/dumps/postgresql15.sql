@@ -263,6 +263,20 @@ ALTER TABLE ONLY public.orders
 
 
 --
+-- Name: customers_lower; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX customers_lower ON public.customers USING btree (lower((name)::text)) WHERE ((balance > (0)::numeric) AND (note IS DISTINCT FROM 'gone'::text));
+
+
+--
+-- Name: customers_sum; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX customers_sum ON public.customers USING btree (((balance + (id)::numeric)) DESC, lower(((name)::text || 'x'::text))) INCLUDE (born) WHERE ((name)::text = ANY ((ARRAY['a'::character varying, 'b'::character varying])::text[]));
+
+
+--
 -- Name: orders_customer; Type: INDEX; Schema: public; Owner: -
 --
 

@@ -4,6 +4,7 @@ use base::error::{SqlResult, SqlState};
 use base::expr::{BinaryOperator, Expr};
 use base::schema::{Catalog, ForeignKey, Index, Table};
 use base::{Datum, SqlError};
+use sql::lower::generated::Generated;
 use sql::lower::keys::{KeyPath, KeyValue, key_value};
 use sql::lower::modify::better_index;
 use std::collections::BTreeSet;
@@ -89,7 +90,7 @@ impl Reference {
         // Which value does not matter here, but one equal to NULL would find nothing.
         let conditions = equalities(&self.key.columns, &vec![Datum::Int(0); self.key.columns.len()]);
         let path = KeyPath::primary(&self.child, &conditions);
-        match better_index(&self.child, &conditions, &path) {
+        match better_index(&self.child, &Generated::default(), &conditions, &path) {
             Some((index, _)) => format!("index {}", index.name),
             None if path.fixed_count() > 0 => "primary key".into(),
             None => "a look at every row, for want of an index on the referencing columns".into(),

@@ -82,8 +82,14 @@ fn a_row_that_came_and_went_is_not_written() {
 #[test]
 fn an_entry_of_a_unique_index_leads_to_the_own_row_that_has_it() {
     let mut described = table().as_ref().clone();
-    let index =
-        Index { id: TableId(2), name: "t_b_key".into(), columns: vec![1], unique: true, constraint: true };
+    let index = Index {
+        id: TableId(2),
+        name: "t_b_key".into(),
+        columns: vec![1],
+        unique: true,
+        constraint: true,
+        form: Default::default(),
+    };
     described.indexes.push(index.clone());
     let table = Arc::new(described);
     let owner = |t: &Transaction, b: i64| {

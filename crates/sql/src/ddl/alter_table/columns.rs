@@ -3,13 +3,13 @@
 use super::super::create_table;
 use super::super::sequences::sequence_options;
 use super::Altering;
-use crate::ddl::DdlContext;
 use crate::ddl::foreign_keys::are_comparable;
+use crate::ddl::{DdlContext, indexes};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
-use base::schema::{Identity, Placement, SchemaAction, Table};
+use base::schema::{Identity, Index, Placement, SchemaAction, Table};
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, AlterColumnOperation as ColumnOperation};
 use std::ops::ControlFlow;
@@ -43,7 +43,8 @@ impl DdlContext<'_> {
             return Err(SqlError::unsupported("dropping the last column of a table"));
         }
         let what = format!("column {name} of table {}", table.name);
-        if let Some(follower) = self.generated_from(next, column)?.first().copied() {
+        let followers = self.generated_from(next, column)?;
+        if let Some(follower) = followers.iter().copied().find(|follower| !next.is_of_index(*follower)) {
             let following = next.columns[follower].name.clone();
             let depends = format!("column {following} of table {} depends on {what}", table.name);
             if !cascade {
@@ -59,12 +60,17 @@ impl DdlContext<'_> {
             self.drop_column(altering, &ast::Ident::with_quote('"', following), false, true)?;
             return self.drop_column(altering, &ast::Ident::with_quote('"', name), false, true);
         }
-        let unique: Vec<TableId> =
-            next.indexes.iter().filter(|i| i.columns.contains(&column)).map(|i| i.id).collect();
-        for id in &unique {
+        // An index goes with any column that it says something of.
+        let goes = |index: &Index| {
+            let is_part = index.columns.contains(&column) || index.form.include.contains(&column);
+            is_part || index.columns.iter().any(|column| followers.contains(column))
+        };
+        let gone: Vec<TableId> = next.indexes.iter().filter(|i| goes(i)).map(|i| i.id).collect();
+        for id in &gone {
             self.drop_references(table, &what, *id, cascade, next, altered, ddl)?;
         }
-        next.indexes.retain(|index| !index.columns.contains(&column));
+        indexes::drop_indexes(next, |index| gone.contains(&index.id));
+        indexes::sweep(next);
         next.drop_foreign_keys(|key| key.columns.contains(&column));
         next.drop_checks(|check| {
             let mut uses = false;
@@ -175,7 +181,10 @@ impl DdlContext<'_> {
         if next.columns[column].identity == Identity::Generated {
             return Err(SqlError::unsupported("changing the type of a generated column"));
         }
-        let Some(follower) = self.generated_from(next, column)?.first().copied() else { return Ok(()) };
+        let followers = self.generated_from(next, column)?;
+        let Some(follower) = followers.into_iter().find(|follower| !next.is_of_index(*follower)) else {
+            return Ok(());
+        };
         let (used, by) = (&next.columns[column].name, &next.columns[follower].name);
         let told = "cannot alter type of a column used by a generated column";
         let detail = format!("Column \"{used}\" is used by generated column \"{by}\".");
@@ -198,6 +207,14 @@ impl DdlContext<'_> {
         Ok(())
     }
 
+    /// Columns that indexes compute from one of another type now.
+    fn follow_type(&self, next: &mut Table, computed: &[usize]) -> SqlResult<()> {
+        for (column, to) in indexes::computed_types(self, next, computed)? {
+            next.columns[column].data_type = to;
+        }
+        Ok(())
+    }
+
     fn alter_type(
         &self,
         altering: &mut Altering<'_>,
@@ -215,7 +232,9 @@ impl DdlContext<'_> {
             return Err(SqlError::unsupported(format!("changing the type of a column of {what}")));
         }
         self.refuse_generation(next, column)?;
+        let followers = self.generated_from(next, column)?;
         next.columns[column].data_type = to;
+        self.follow_type(next, &followers)?;
         let is_widened = using.is_none() && is_wider(was.data_type, to);
         if let Some(default) = &was.default {
             let parsed = crate::parse::parse_expr(default)?;
@@ -269,7 +288,7 @@ impl DdlContext<'_> {
 }
 
 /// A column that is there no more: its place stays, its name is free.
-pub(super) fn hide(table: &mut Table, column: usize) {
+pub(in crate::ddl) fn hide(table: &mut Table, column: usize) {
     let described = &mut table.columns[column];
     described.name = format!("........meridian.dropped.{}........", column + 1);
     described.hidden = true;
@@ -293,6 +312,9 @@ pub(super) fn rename_column(next: &mut Table, from: &ast::Ident, to: &ast::Ident
     }
     for column in next.columns.iter_mut().filter(|column| column.identity == Identity::Generated) {
         column.default.as_mut().map_or(Ok(()), |text| rename_in(text, &old, to))?;
+    }
+    for text in indexes::indexes_mut(next).flat_map(Index::texts_mut) {
+        rename_in(text, &old, to)?;
     }
     next.columns[column].name = new;
     Ok(())

@@ -74,10 +74,11 @@ impl DdlContext<'_> {
             let told = format!("relation \"{to}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, told));
         }
-        match next.indexes.iter_mut().find(|index| index.name == from) {
-            Some(index) => index.name = to,
-            None => next.primary_key_name = to,
+        if let Some(index) = crate::ddl::indexes::indexes_mut(next).find(|index| index.name == from) {
+            index.name = to;
+            return Ok(());
         }
+        next.primary_key_name = to;
         Ok(())
     }
 

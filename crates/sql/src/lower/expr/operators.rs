@@ -28,6 +28,19 @@ impl ExprLowering<'_> {
         }
     }
 
+    /// LIKE and ILIKE as operators.
+    fn pattern(&mut self, text: &ast::Expr, op: &ast::BinaryOperator, pattern: &ast::Expr) -> Lowered<Typed> {
+        use ast::BinaryOperator as B;
+        let (fold, negated) = match op {
+            B::PGLikeMatch => (false, false),
+            B::PGNotLikeMatch => (false, true),
+            B::PGILikeMatch => (true, false),
+            B::PGNotILikeMatch => (true, true),
+            _ => return Err(Refusal::TooRich),
+        };
+        self.like(text, pattern, fold, negated)
+    }
+
     pub(in crate::lower) fn binary(
         &mut self,
         left: &ast::Expr,
@@ -57,7 +70,7 @@ impl ExprLowering<'_> {
             B::Divide => BinaryOperator::Divide,
             B::Modulo => BinaryOperator::Remainder,
             B::StringConcat => BinaryOperator::Concat,
-            _ => return Err(Refusal::TooRich),
+            op => return self.pattern(left, op, right),
         };
         // (a, b) = (1, 2)
         if let (ast::Expr::Tuple(a), ast::Expr::Tuple(b)) = (left, right) {

@@ -238,9 +238,21 @@ impl Simple<'_> {
                 return Ok(false);
             }
             if let Some(ast::ConflictTarget::Columns(columns)) = &mut conflict.conflict_target {
-                for column in columns {
-                    *column = self.written(column, "insert into")?;
+                let mut inference = crate::parse::inference(columns)?;
+                for e in inference.elements.iter_mut().chain(&mut inference.predicate) {
+                    let renamed = ast::visit_expressions_mut(e, |e| {
+                        let ast::Expr::Identifier(column) = e else { return ControlFlow::Continue(()) };
+                        match self.written(column, "insert into") {
+                            Ok(written) => *column = written,
+                            Err(error) => return ControlFlow::Break(error),
+                        }
+                        ControlFlow::Continue(())
+                    });
+                    if let ControlFlow::Break(error) = renamed {
+                        return Err(error);
+                    }
                 }
+                *columns = inference.columns();
             }
             if let ast::OnConflictAction::DoUpdate(update) = &mut conflict.action {
                 self.assign(&mut update.assignments)?;

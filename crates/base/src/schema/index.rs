@@ -1,0 +1,107 @@
+//! Secondary indexes, and what of them is computed.
+//!
+//! An index keeps values of its table's columns, and nothing else: an expression among its keys is a generated column of the
+//! table that is hidden, and so is a predicate, which is the index's last column: true in rows that the index is about and
+//! null in others. Entries with a null are never equal, so a unique index says nothing of the others, and since these have
+//! entries too, any condition on the columns in front may be looked up in it.
+//!
+//! KEEPS: a hidden generated column belongs to one index.
+
+use super::{Identity, Table};
+use crate::{Datum, Key, Row, TableId};
+use serde::{Deserialize, Serialize};
+
+/// A secondary index. Entries are encoded `columns` followed by the primary key, or for a unique index
+/// without nulls the columns alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Index {
+    pub id: TableId,
+    pub name: String,
+    pub columns: Vec<usize>,
+    pub unique: bool,
+    /// Declared as a constraint rather than as an index.
+    pub constraint: bool,
+    pub form: IndexForm,
+}
+
+/// What was declared of an index beside its columns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IndexForm {
+    /// Expressions among the keys: the column that keeps the values, and the text in which errors name them.
+    pub expressions: Vec<(usize, String)>,
+    /// Of a partial index, its predicate; the last column keeps it.
+    pub predicate: Option<String>,
+    /// Columns that INCLUDE names. They are no part of the entries.
+    pub include: Vec<usize>,
+    /// Positions of keys that are declared as descending; entries are read both ways.
+    pub descending: Vec<usize>,
+    /// Positions of keys whose nulls are declared to stand at the other end than their direction puts them.
+    pub nulls_moved: Vec<usize>,
+    pub method: AccessMethod,
+}
+
+/// What an index is declared to be. All are kept alike, in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccessMethod {
+    #[default]
+    Btree,
+    Hash,
+}
+
+impl Index {
+    /// The columns of its keys: all but the one that keeps the predicate.
+    pub fn keys(&self) -> &[usize] {
+        let predicates = usize::from(self.form.predicate.is_some());
+        &self.columns[..self.columns.len() - predicates]
+    }
+    /// The column that keeps the predicate.
+    pub fn predicate_column(&self) -> Option<usize> {
+        self.form.predicate.as_ref().and(self.columns.last()).copied()
+    }
+    /// The text of the expression that a column keeps.
+    pub fn expression(&self, column: usize) -> Option<&str> {
+        self.form.expressions.iter().find(|(of, _)| *of == column).map(|(_, text)| text.as_str())
+    }
+    /// Whether a hidden column is this index's.
+    pub fn owns(&self, column: usize) -> bool {
+        self.predicate_column() == Some(column) || self.expression(column).is_some()
+    }
+    /// Texts of its expressions and of its predicate.
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        self.form.expressions.iter_mut().map(|(_, text)| text).chain(&mut self.form.predicate)
+    }
+}
+
+impl Table {
+    /// Whether a column keeps what an index has computed.
+    pub fn is_of_index(&self, column: usize) -> bool {
+        self.columns[column].hidden && self.columns[column].identity == Identity::Generated
+    }
+    /// What errors call a column of a key: its name, or the expression that it keeps.
+    pub fn key_column_shown(&self, column: usize) -> &str {
+        let expression = self.indexes.iter().find_map(|index| index.expression(column));
+        expression.unwrap_or(&self.columns[column].name)
+    }
+    /// Entry of a row in one of the table's indexes.
+    pub fn index_entry(&self, index: &Index, values: &[Datum], key: &Key) -> Key {
+        entry_of(index, key, |column| values[column].clone())
+    }
+    /// The same, from a stored row.
+    pub fn index_entry_of_row(&self, index: &Index, row: &Row, key: &Key) -> Key {
+        entry_of(index, key, |column| self.value_of(row, column))
+    }
+}
+
+fn entry_of(index: &Index, key: &Key, value: impl Fn(usize) -> Datum) -> Key {
+    let mut entry = Key::new();
+    let mut has_null = false;
+    for &column in &index.columns {
+        let value = value(column);
+        has_null |= value.is_null();
+        entry.push(&value);
+    }
+    if !index.unique || has_null {
+        entry.append(key);
+    }
+    entry
+}

@@ -1,0 +1,334 @@
+//! CREATE INDEX: the columns that an index keeps, and those that are made for its expressions and its predicate.
+
+mod expressions;
+pub mod written;
+
+use super::create_table::put_column;
+use super::{Ddl, DdlContext, placement};
+use crate::lower::output_name;
+use crate::names;
+use base::error::{SqlResult, SqlState};
+use base::schema::{AccessMethod, Column, Identity, Index, IndexForm, SchemaAction, Table};
+use base::{DataType, Datum, SqlError, TableId};
+use expressions::{Place, shown};
+use sqlparser::ast;
+
+/// An index as a statement, or another table, describes it.
+pub(super) struct Declared {
+    keys: Vec<Key>,
+    predicate: Option<ast::Expr>,
+    include: Vec<usize>,
+    method: AccessMethod,
+    unique: bool,
+}
+
+struct Key {
+    what: Keyed,
+    is_descending: bool,
+    are_nulls_moved: bool,
+}
+
+enum Keyed {
+    Column(usize),
+    Expression(ast::Expr),
+}
+
+impl DdlContext<'_> {
+    pub(super) fn create_index(&self, create: &ast::CreateIndex) -> SqlResult<Ddl> {
+        let table = self.find_table(&create.table_name)?;
+        let mut ddl = Ddl { tag: "CREATE INDEX", ..Ddl::default() };
+        if create.nulls_distinct == Some(false) {
+            return Err(SqlError::unsupported("a NULLS NOT DISTINCT index"));
+        }
+        let declared = self.declared(table, create)?;
+        let name = create.name.as_ref().map(names::parts).transpose()?;
+        let name = name.map(|mut parts| parts.pop().expect("a name has a part"));
+        if let Some(name) = name.as_ref().filter(|name| self.relation_exists(&table.schema, name)) {
+            let message = format!("relation \"{name}\" already exists");
+            if !create.if_not_exists {
+                return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+            }
+            ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
+            return Ok(ddl);
+        }
+        let mut next = table.as_ref().clone();
+        let mut next_id = self.catalog.next_id;
+        self.put_index(&mut next, declared, name, &mut next_id)?;
+        if next.columns.len() == table.columns.len() {
+            ddl.actions.push(SchemaAction::AlterTable(next));
+            return Ok(ddl);
+        }
+        // Rows are written anew, with what the index has computed of them.
+        let remade = placement::remade(self, table, next, Vec::new(), &[])?;
+        Ok(Ddl { tag: "CREATE INDEX", ..remade })
+    }
+
+    /// Adds an index and the columns that it needs; without a name it gets one of its own.
+    pub(super) fn put_index(
+        &self,
+        table: &mut Table,
+        declared: Declared,
+        name: Option<String>,
+        next_id: &mut u32,
+    ) -> SqlResult<()> {
+        let name = name.unwrap_or_else(|| {
+            let taken: Vec<String> = table.indexes.iter().map(|i| i.name.clone()).collect();
+            let words = name_parts(table, &declared).join("_");
+            self.free_name(&table.schema, format!("{}_{words}_idx", table.name), &taken)
+        });
+        let mut form =
+            IndexForm { include: declared.include, method: declared.method, ..IndexForm::default() };
+        let predicate = declared.predicate.as_ref().map(ToString::to_string);
+        let mut columns = Vec::with_capacity(declared.keys.len() + 1);
+        for (at, key) in declared.keys.iter().enumerate() {
+            form.descending.extend(key.is_descending.then_some(at));
+            form.nulls_moved.extend(key.are_nulls_moved.then_some(at));
+            columns.push(match &key.what {
+                Keyed::Column(column) => *column,
+                Keyed::Expression(e) => {
+                    let data_type = self.check_key(table, e)?;
+                    // What a row outside the predicate has there is not asked for: it may even be an error.
+                    let computed = match &predicate {
+                        Some(predicate) => format!("CASE WHEN ({predicate}) THEN ({e}) END"),
+                        None => e.to_string(),
+                    };
+                    let column = push_hidden(table, data_type, computed)?;
+                    form.expressions.push((column, shown(e)));
+                    column
+                }
+            });
+        }
+        if let (Some(e), Some(text)) = (&declared.predicate, predicate) {
+            self.check_predicate(table, e)?;
+            let computed = format!("CASE WHEN ({text}) THEN true END");
+            columns.push(push_hidden(table, DataType::Boolean, computed)?);
+            form.predicate = Some(text);
+        }
+        let (id, unique) = (TableId(*next_id), declared.unique);
+        push_index(table, Index { id, name, columns, unique, constraint: false, form });
+        *next_id += 1;
+        Ok(())
+    }
+
+    /// What CREATE INDEX says. Errors: 42703, 42704, 42701, 0A000 for what is not there.
+    fn declared(&self, table: &Table, create: &ast::CreateIndex) -> SqlResult<Declared> {
+        let method = match &create.using {
+            None => AccessMethod::Btree,
+            Some(method) => access_method(&method.to_string().to_lowercase())?,
+        };
+        let mut keys: Vec<Key> = Vec::with_capacity(create.columns.len());
+        for column in &create.columns {
+            let options = &column.column.options;
+            let is_descending = options.asc == Some(false);
+            let are_nulls_moved = options.nulls_first.is_some_and(|first| first != is_descending);
+            if method == AccessMethod::Hash && options.asc.is_some() {
+                return Err(not_of_hash("ASC/DESC options"));
+            }
+            if method == AccessMethod::Hash && options.nulls_first.is_some() {
+                return Err(not_of_hash("NULLS FIRST/LAST options"));
+            }
+            let what = self.keyed(table, &column.column.expr)?;
+            keys.push(Key { what, is_descending, are_nulls_moved });
+        }
+        let include = create.include.iter().map(|ident| named_column(table, ident));
+        let include = include.collect::<SqlResult<Vec<usize>>>()?;
+        if method == AccessMethod::Hash {
+            let refused = match () {
+                () if create.unique => Some("unique indexes"),
+                () if !include.is_empty() => Some("included columns"),
+                () if keys.len() > 1 => Some("multicolumn indexes"),
+                () => None,
+            };
+            if let Some(refused) = refused {
+                return Err(not_of_hash(refused));
+            }
+        }
+        let predicate = create.predicate.as_ref().map(|e| self.kept(table, e, Place::Predicate));
+        // An index over all rows, said in another way.
+        let is_all = |e: &ast::Expr| e.to_string().eq_ignore_ascii_case("true");
+        let predicate = predicate.transpose()?.filter(|e| !is_all(e));
+        Ok(Declared { keys, predicate, include, method, unique: create.unique })
+    }
+
+    fn keyed(&self, table: &Table, e: &ast::Expr) -> SqlResult<Keyed> {
+        Ok(match self.kept(table, e, Place::Key)? {
+            ast::Expr::Identifier(ident) => {
+                let column = named_column(table, &ident)?;
+                refuse_unordered(&table.columns[column])?;
+                Keyed::Column(column)
+            }
+            e => Keyed::Expression(e),
+        })
+    }
+
+    /// An index of another table over this one, whose columns are those that `mapped` says; `None` if one is not there.
+    pub(super) fn copied_index(
+        &self,
+        index: &Index,
+        mapped: impl Fn(usize) -> Option<usize>,
+    ) -> SqlResult<Option<Declared>> {
+        let form = &index.form;
+        let mut keys = Vec::with_capacity(index.keys().len());
+        for (at, column) in index.keys().iter().enumerate() {
+            let what = match (index.expression(*column), mapped(*column)) {
+                (Some(text), _) => Keyed::Expression(expressions::parsed(text)?),
+                (None, Some(column)) => Keyed::Column(column),
+                (None, None) => return Ok(None),
+            };
+            let is_descending = form.descending.contains(&at);
+            keys.push(Key { what, is_descending, are_nulls_moved: form.nulls_moved.contains(&at) });
+        }
+        let Some(include) = form.include.iter().map(|c| mapped(*c)).collect() else { return Ok(None) };
+        let predicate = form.predicate.as_deref().map(expressions::parsed).transpose()?;
+        let (method, unique) = (form.method, index.unique);
+        Ok(Some(Declared { keys, predicate, include, method, unique }))
+    }
+}
+
+pub(super) fn indexes_mut(table: &mut Table) -> impl Iterator<Item = &mut Index> {
+    table.indexes.iter_mut()
+}
+
+/// Takes indexes away; the columns that they alone had stay until [`sweep`].
+pub(super) fn drop_indexes(table: &mut Table, is_dropped: impl Fn(&Index) -> bool) {
+    table.indexes.retain(|index| !is_dropped(index));
+}
+
+pub(super) fn push_index(table: &mut Table, index: Index) {
+    table.indexes.push(index);
+}
+
+/// A column that users do not see, which keeps what an expression over the others is.
+/// Errors: 54011.
+fn push_hidden(table: &mut Table, data_type: DataType, computed: String) -> SqlResult<usize> {
+    let column = Column {
+        name: format!("........meridian.index.{}........", table.columns.len() + 1),
+        data_type,
+        not_null: false,
+        default: Some(computed),
+        missing: Datum::Null,
+        identity: Identity::Generated,
+        hidden: true,
+    };
+    put_column(table, column)
+}
+
+/// Hides the columns that were made for an index which is no more.
+pub(super) fn sweep(table: &mut Table) {
+    let is_left =
+        |column: &usize| table.is_of_index(*column) && !table.indexes.iter().any(|index| index.owns(*column));
+    let left: Vec<usize> = (0..table.columns.len()).filter(is_left).collect();
+    left.into_iter().for_each(|column| super::alter_table::hide(table, column));
+}
+
+/// The types of columns that indexes compute from one, now that it is of another type. Errors: those of the expressions.
+pub(super) fn computed_types(
+    context: &DdlContext<'_>,
+    table: &Table,
+    computed: &[usize],
+) -> SqlResult<Vec<(usize, DataType)>> {
+    let mut types = Vec::new();
+    for column in computed {
+        let Some(index) = table.indexes.iter().find(|index| index.owns(*column)) else { continue };
+        match (index.expression(*column), &index.form.predicate) {
+            (Some(text), _) => {
+                types.push((*column, context.check_key(table, &expressions::parsed(text)?)?));
+            }
+            (None, Some(text)) => context.check_predicate(table, &expressions::parsed(text)?)?,
+            (None, None) => {}
+        }
+    }
+    Ok(types)
+}
+
+/// What the name of an index without one is made of: each key by its column or its function.
+fn name_parts(table: &Table, declared: &Declared) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let column = |column: &usize| table.columns[*column].name.clone();
+    let keys = declared.keys.iter().map(|key| match &key.what {
+        Keyed::Column(number) => column(number),
+        Keyed::Expression(e) => key_name(e),
+    });
+    for name in keys.chain(declared.include.iter().map(column)) {
+        let numbered = (1..).map(|n| format!("{name}{n}"));
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        parts.push(names.find(|name| !parts.contains(name)).expect("numbers do not end"));
+    }
+    parts
+}
+
+/// What a key that is an expression is called.
+pub fn key_name(e: &ast::Expr) -> String {
+    Some(output_name(e)).filter(|name| name != "?column?").unwrap_or_else(|| "expr".into())
+}
+
+/// Errors: 0A000, 42704.
+fn access_method(name: &str) -> SqlResult<AccessMethod> {
+    match name {
+        "btree" => Ok(AccessMethod::Btree),
+        "hash" => Ok(AccessMethod::Hash),
+        "gin" | "gist" | "brin" | "spgist" | "sp-gist" | "bloom" => {
+            Err(SqlError::unsupported(format!("access method {name}"))
+                .hint("Indexes are of access method btree, and of hash, which is kept alike."))
+        }
+        other => {
+            let told = format!("access method \"{other}\" does not exist");
+            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told))
+        }
+    }
+}
+
+fn not_of_hash(what: &str) -> SqlError {
+    let told = format!("access method \"hash\" does not support {what}");
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told)
+}
+
+/// Columns of a constraint. Errors: 42703, 0A000 for expressions.
+pub(super) fn index_columns(table: &Table, columns: &[ast::IndexColumn]) -> SqlResult<Vec<usize>> {
+    let mut numbers = Vec::with_capacity(columns.len());
+    for column in columns {
+        let ast::Expr::Identifier(ident) = &column.column.expr else {
+            return Err(SqlError::unsupported("a constraint on an expression"));
+        };
+        let number = named_column(table, ident)?;
+        if numbers.contains(&number) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{}\" appears twice in the key", names::fold(ident)),
+            ));
+        }
+        refuse_unordered(&table.columns[number])?;
+        numbers.push(number);
+    }
+    Ok(numbers)
+}
+
+/// Errors: 42703.
+fn named_column(table: &Table, ident: &ast::Ident) -> SqlResult<usize> {
+    let name = names::fold(ident);
+    table.column_named(&name).filter(|c| !table.columns[*c].hidden).ok_or_else(|| {
+        let mut error =
+            SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
+        error.position = names::ident_position(ident);
+        error
+    })
+}
+
+/// Errors: 42704 for a key of `json`, whose values have no order.
+pub(super) fn refuse_unordered(column: &Column) -> SqlResult<()> {
+    refuse_type(column.data_type)
+}
+
+/// The same of a type.
+fn refuse_type(data_type: DataType) -> SqlResult<()> {
+    let is_json = match data_type {
+        DataType::Array(of) => of.data_type() == DataType::Json,
+        t => t == DataType::Json,
+    };
+    if !is_json {
+        return Ok(());
+    }
+    let name = data_type.name();
+    let told = format!("data type {name} has no default operator class for access method \"btree\"");
+    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told).hint("Use jsonb, which has an order."))
+}
