@@ -110,9 +110,11 @@ impl ScalarUDFImpl for Coalesce {
     }
 }
 
-/// The type of arrays or labels that have nothing but literals beside them, which become such values when types are settled.
+/// The type of arrays, labels, JSON or byte strings that have nothing but literals beside them, which become such values when types are settled.
 fn beside_literals(types: &[DataType]) -> Option<DataType> {
-    let is_ours = |t: &&DataType| matches!(t, DataType::List(_)) || types::is_label(t);
+    let is_ours = |t: &&DataType| {
+        matches!(t, DataType::List(_) | DataType::LargeBinary | DataType::Binary) || types::is_label(t)
+    };
     let one = types.iter().find(is_ours)?;
     let is_open = |t: &DataType| matches!(t, DataType::Null | DataType::Utf8);
     types.iter().all(|t| t == one || is_open(t)).then(|| one.clone())

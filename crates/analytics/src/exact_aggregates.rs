@@ -5,7 +5,7 @@
 //! take are refused. Intervals are grouped and ordered by their length.
 
 use super::lifted_subqueries::columns;
-use super::scalars::{Argument, order_key, quotient};
+use super::scalars::{Argument, order_key, quotient, with_typed_default};
 use base::{SqlError, SqlState};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -22,7 +22,8 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 /// Aggregates that look at the order of labels at most.
-const OF_LABELS: [&str; 9] = [
+const OF_LABELS: [&str; 10] = [
+    "array_agg",
     "count",
     "min",
     "max",
@@ -203,7 +204,16 @@ fn of_window(window: Window) -> Result<LogicalPlan> {
                         Expr::WindowFunction(Box::new(call))
                     })?
                 }
-                WindowFunctionDefinition::WindowUDF(_) => Exact::Same,
+                WindowFunctionDefinition::WindowUDF(_) => {
+                    match with_typed_default(&call.params.args, schema)? {
+                        Some(args) => {
+                            let mut call = call.clone();
+                            call.params.args = args;
+                            Exact::Other(Expr::WindowFunction(call))
+                        }
+                        None => Exact::Same,
+                    }
+                }
             },
             _ => Exact::Same,
         };
@@ -265,6 +275,7 @@ fn refuse_distances(e: &Expr, schema: &DFSchema) -> Result<()> {
         || key.expr.get_type(schema).is_ok_and(|data_type| {
             data_type.is_numeric()
                 || matches!(data_type, DataType::Date32 | DataType::Timestamp(..) | DataType::Null)
+                    && !super::types::is_label(&data_type)
         })
     {
         return Ok(());
@@ -370,10 +381,6 @@ fn of_call(
 fn refuse_arguments(name: &str, args: &[Expr], is_distinct: bool, schema: &DFSchema) -> Result<()> {
     let kinds: Vec<Argument> = args.iter().map(|e| Argument::of(e, schema)).collect();
     let is_refused = match (name, kinds.as_slice()) {
-        ("array_agg", kinds) if kinds.contains(&Argument::Label) => {
-            let refused = SqlError::unsupported("arrays of enumerated types");
-            return Err(external(refused.hint("Cast the value to text.")));
-        }
         (_, kinds) if kinds.contains(&Argument::Label) && !OF_LABELS.contains(&name) => true,
         (
             "min" | "max",

@@ -33,6 +33,10 @@ pub(super) fn install(context: &SessionContext) {
     super::templates::install(context);
     super::json_functions::install(context);
     super::small_functions::install(context);
+    super::composites::install(context);
+    super::bytes_functions::install(context);
+    super::regexes::install(context);
+    super::labels::install(context);
     context.register_udf(super::overlaps::function());
     context.register_udf(super::similar::function());
     context.register_udf(super::sets::function());

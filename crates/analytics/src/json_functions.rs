@@ -5,10 +5,12 @@
 //! `jsonb_meridian_gather(array_agg(to_jsonb(x) ORDER BY y))`, and `jsonb_array_elements(x)`
 //! `unnest(jsonb_meridian_elements(x))`.
 
+use super::composites;
 use super::fields::call_name;
 use super::types;
 use base::error::SqlResult;
 use base::expr::Expr as Scalar;
+use base::json::LINE_BREAK;
 use base::{DataType, Datum, SqlError, SqlState};
 use datafusion::arrow::datatypes::{DataType as Arrow, FieldRef};
 use datafusion::common::{Result, ScalarValue};
@@ -61,10 +63,11 @@ impl JsonCall {
         let mut types = Vec::with_capacity(fields.len());
         let mut arguments = Vec::with_capacity(fields.len());
         for (n, field) in fields.iter().enumerate() {
-            let own = types::shown_type(field);
-            if matches!(field.data_type(), Arrow::Struct(_)) {
-                return Err(SqlError::unsupported(format!("{} of rows", self.name)));
+            let is_row = composites::has_rows(field.data_type());
+            if self.name == sql::json::ROW_TO_JSON && !matches!(field.data_type(), Arrow::Struct(_)) {
+                return Err(self.missing(fields));
             }
+            let own = if is_row { DataType::Json } else { types::shown_type(field) };
             let wanted = self.call.wanted(n, fields.len()).ok_or_else(|| self.missing(fields))?;
             let column = Scalar::Column(n);
             types.push(own);
@@ -118,13 +121,18 @@ impl ScalarUDFImpl for JsonCall {
         let (scalar, types) = self.settled(&arguments.arg_fields).map_err(external)?;
         let is_constant = arguments.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
         let count = if is_constant { 1 } else { arguments.number_rows };
-        let columns = arguments.args.iter().zip(types).map(|(argument, data_type)| {
+        let with_types = arguments.args.iter().zip(types).zip(&arguments.arg_fields);
+        let columns = with_types.map(|((argument, data_type), field)| {
             // A constant has one value for all rows.
             let (array, is_one) = match argument {
                 ColumnarValue::Array(array) => (array.clone(), false),
                 ColumnarValue::Scalar(scalar) => (scalar.to_array()?, true),
             };
-            Ok((types::datums(array.as_ref(), data_type).map_err(external)?, is_one))
+            let values = match composites::has_rows(array.data_type()) {
+                true => composites::as_json(&array, field),
+                false => types::datums(array.as_ref(), data_type),
+            };
+            Ok((values.map_err(external)?, is_one))
         });
         let columns = columns.collect::<Result<Vec<(Vec<Datum>, bool)>>>()?;
         let values = (0..count).map(|row| {
@@ -133,7 +141,14 @@ impl ScalarUDFImpl for JsonCall {
                 Ok(values[if *is_one { 0 } else { row }].clone())
             })
         });
-        let values = values.collect::<SqlResult<Vec<Datum>>>().map_err(external)?;
+        let mut values = values.collect::<SqlResult<Vec<Datum>>>().map_err(external)?;
+        if self.name == sql::json::LINE && arguments.arg_fields.iter().any(|f| f.data_type().is_nested()) {
+            for value in &mut values {
+                if let Datum::Text(text) = value {
+                    *value = Datum::text(format!("{LINE_BREAK}{text}"));
+                }
+            }
+        }
         let made = colstore::array_of(self.call.returns, &values);
         Ok(match is_constant {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
@@ -157,7 +172,8 @@ pub(super) fn replaced(function: &ast::Function) -> SqlResult<Option<ast::Expr>>
             return Err(SqlError::unsupported(format!("{name} over a window")));
         }
         ("agg", [value]) => {
-            let array = gathered(function, &format!("to_{own}({value})"))?;
+            let shown = if own == "json" { sql::json::LINE } else { "to_jsonb" };
+            let array = gathered(function, &format!("{shown}({value})"))?;
             format!("{own}_meridian_gather({array})")
         }
         ("object_agg", [key, value]) => {

@@ -1,10 +1,12 @@
 //! What stands behind LATERAL and has no table of its own: functions that make rows over columns of other tables, and
-//! lists of expressions.
+//! lists of expressions; and what has a LIMIT ([`limited`]).
 //!
 //! The planner joins a lateral subquery to what is left of it where conditions connect the two. A subquery without a table
 //! has no conditions: its row is computed beside each row of the other side, which is what it is made of here.
 //!
 //! KEEPS: the columns of both sides, with their names and in their order; rows that LEFT JOIN keeps.
+
+mod limited;
 
 use super::lifted_subqueries::columns;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -44,8 +46,20 @@ fn beside(join: &Join) -> Result<Option<LogicalPlan>> {
     };
     let left = join.left.as_ref();
     let mut graft = Graft { left, is_outer, made: 0 };
-    let Some((input, values)) = graft.onto_left(subquery)? else { return Ok(None) };
-    let mut exprs = columns(left);
+    let (input, mut exprs, values) = match limited::joined(left, subquery, is_outer)? {
+        Some((input, lefts, values)) => {
+            let named = lefts.into_iter().zip(left.schema().iter());
+            (
+                input,
+                named.map(|(e, (of, field))| e.alias_qualified(of.cloned(), field.name())).collect(),
+                values,
+            )
+        }
+        None => match graft.onto_left(subquery)? {
+            Some((input, values)) => (input, columns(left), values),
+            None => return Ok(None),
+        },
+    };
     for (value, field) in values.into_iter().zip(subquery.schema().iter()) {
         let relation: Option<TableReference> = alias.cloned().or_else(|| field.0.cloned());
         exprs.push(value.alias_qualified(relation, field.1.name()));

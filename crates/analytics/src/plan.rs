@@ -276,9 +276,7 @@ fn cast_label_parameters(statement: &mut Statement, parameters: &ParameterTypes)
             && let Ok(n) = sql::lower::expr::placeholder(name)
             && let Some(of) = label(n)
         {
-            let (schema, own) = (&of.description().schema, &of.description().name);
-            let of = format!("{}.{}", sql::views::quoted(schema), sql::views::quoted(own));
-            match sql::parse::parse_expr(&format!("CAST({name} AS {of})")) {
+            match sql::parse::parse_expr(&format!("CAST({name} AS {})", of.qualified_name())) {
                 Ok(cast) => *e = cast,
                 Err(error) => return ControlFlow::Break(error),
             }

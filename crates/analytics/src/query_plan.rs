@@ -6,9 +6,9 @@ use base::error::SqlResult;
 use base::schema::{Catalog, Table};
 use base::{DataType, Datum, SqlError, SqlState, TableId};
 use datafusion::catalog::default_table_source::source_as_provider;
-use datafusion::common::ParamValues;
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use sql::lower::bind::Times;
@@ -96,7 +96,14 @@ impl QueryPlan {
                 Datum::Decimal(d) => DataType::Numeric { precision: 38, scale: d.scale() },
                 _ => *data_type,
             };
-            let scalar = types::scalar(value, data_type)
+            let scalar = match data_type {
+                // As text, which becomes an array of labels where it meets one.
+                DataType::Array(of) if of.data_type().enumeration().is_some() && !value.is_null() => {
+                    Some(ScalarValue::Utf8(Some(base::text::display_as(value, data_type))))
+                }
+                _ => types::scalar(value, data_type),
+            };
+            let scalar = scalar
                 .ok_or_else(|| SqlError::internal(format!("a parameter of type {}", data_type.name())))?;
             scalars.push(ScalarAndMetadata::new(scalar, None));
         }

@@ -338,10 +338,7 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         ("array_length", [array, dimension]) => {
             sql::parse::parse_expr(&format!("nullif(list_length({array}, {dimension}), 0)")).ok()
         }
-        (crate::sets::SERIES, [_, _] | [_, _, _]) => {
-            let list = calls::list_of(&arguments)?;
-            sql::parse::parse_expr(&format!("unnest({list})")).ok()
-        }
+        (set, given) if let Some(rows) = rows_of_set(set, given) => Some(rows),
         // The same under another name.
         ("sign", [a]) => sql::parse::parse_expr(&format!("signum({a})")).ok(),
         ("string_agg" | "array_agg", [of, ..]) => in_order(function, list, of),
@@ -349,6 +346,19 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         ("every", [_]) => Some(renamed(function, "bool_and")),
         _ => None,
     }
+}
+
+/// A function that makes rows, in a list of columns. `None` for others.
+fn rows_of_set(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    let text = match (name, arguments) {
+        (crate::sets::SERIES, [_, _] | [_, _, _]) => format!("unnest({})", calls::list_of(arguments)?),
+        (set, given) if crate::regexes::SETS.contains(&set) => {
+            let given: Vec<String> = given.iter().map(ToString::to_string).collect();
+            crate::regexes::unnested(set, &given)?
+        }
+        _ => return None,
+    };
+    sql::parse::parse_expr(&text).ok()
 }
 
 /// What is aggregated once comes sorted.

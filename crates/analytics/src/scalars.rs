@@ -75,6 +75,21 @@ impl Argument {
     }
 }
 
+/// Arguments of `lag` and `lead` of a label, whose default is one too. `None` for others. Errors: 22P02.
+pub(super) fn with_typed_default(
+    arguments: &[Expr],
+    schema: &dyn ExprSchema,
+) -> datafusion::common::Result<Option<Vec<Expr>>> {
+    let [of, distance, default] = arguments else { return Ok(None) };
+    let (kind, default_kind) = (inference::kind_of(of, schema), inference::kind_of(default, schema));
+    if !matches!(kind.family(), kinds::Family::Label(_)) || default_kind != kinds::Kind::Unknown {
+        return Ok(None);
+    }
+    let typed = typing::literal(default, kind);
+    let typed = typed.map_err(|e| datafusion::error::DataFusionError::External(Box::new(e)))?;
+    Ok(Some(vec![of.clone(), distance.clone(), typed]))
+}
+
 /// A quotient of two numbers, with PostgreSQL's digits.
 pub(super) fn quotient(a: &Expr, b: &Expr, schema: &dyn ExprSchema) -> datafusion::common::Result<Expr> {
     let settled = typing::binary(Operator::Divide, a, b, schema, false);

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{self, Expr};
 use std::sync::Arc;
 
 /// The function of a pattern and its escape character.
-const PATTERN: &str = "meridian_similar_pattern";
+pub(super) const PATTERN: &str = "meridian_similar_pattern";
 
 /// The function for a planner.
 pub(super) fn function() -> ScalarUDF {

@@ -198,6 +198,11 @@ impl EnumType {
         }
     }
 
+    /// The name with its schema, which means the same under any search path.
+    pub fn qualified_name(self) -> String {
+        format!("{}.{}", quoted(&self.0.schema), quoted(&self.0.name))
+    }
+
     /// The code of a label. Errors: 22P02.
     pub fn code(self, label: &str) -> SqlResult<i64> {
         self.0.labels.iter().find(|l| l.text == label).map(|l| l.code).ok_or_else(|| {

@@ -19,7 +19,7 @@ mod values;
 pub use functions::{JsonFunction, call};
 pub use parse::{Member, check, members, parse};
 pub(crate) use values::cast_scalar;
-pub use values::text_of;
+pub use values::{LINE_BREAK, text_of};
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use std::cmp::Ordering;

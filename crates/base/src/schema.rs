@@ -394,16 +394,12 @@ impl Table {
     }
     /// Whether a column or a check is of a type.
     pub(crate) fn names_type(&self, of: EnumType) -> bool {
-        self.columns.iter().any(|column| column.data_type == DataType::Enum(of))
+        self.columns.iter().any(|column| column.data_type.enumeration() == Some(of))
             || self.checks.iter().any(|check| check.expr.names_type(of))
     }
     /// The same with another description of a type.
     pub fn retyped(&self, of: EnumType) -> Table {
-        let is_it = |column: &Column| column.data_type == DataType::Enum(of);
-        let column = |column: &Column| match is_it(column) {
-            true => Column { data_type: DataType::Enum(of), ..column.clone() },
-            false => column.clone(),
-        };
+        let column = |column: &Column| Column { data_type: column.data_type.retyped(of), ..column.clone() };
         let check = |check: &Check| {
             let mut expr = check.expr.clone();
             expr.retype(of);

@@ -3,6 +3,7 @@
 //! KEEPS: a column's type holds the description that the catalog has of it, so an ALTER TYPE describes every table and
 //! view anew that has such a column; no two types of one schema have one name.
 
+use crate::element::Element;
 use crate::enumeration::EnumType;
 use crate::expr::Expr;
 use crate::{DataType, TableId};
@@ -35,14 +36,36 @@ impl UserTypes {
     }
 }
 
+impl DataType {
+    /// The enumerated type that this type is, or that its elements are of.
+    pub fn enumeration(self) -> Option<EnumType> {
+        match self {
+            DataType::Enum(of) => Some(of),
+            DataType::Array(of) => of.data_type().enumeration(),
+            _ => None,
+        }
+    }
+
+    /// The same with another description of an enumerated type, if it has to do with that.
+    pub fn retyped(self, to: EnumType) -> DataType {
+        match self {
+            DataType::Enum(of) if of == to => DataType::Enum(to),
+            DataType::Array(of) if of.data_type() == DataType::Enum(to) => {
+                Element::of(DataType::Enum(to)).map_or(self, DataType::Array)
+            }
+            other => other,
+        }
+    }
+}
+
 impl Expr {
     /// Whether a cast in it is from or to a type.
     pub(crate) fn names_type(&self, of: EnumType) -> bool {
         let mut found = false;
         self.walk(&mut |e| {
             found |= match e {
-                Expr::Cast(_, t) => *t == DataType::Enum(of),
-                Expr::Convert(_, a, b) => [*a, *b].contains(&DataType::Enum(of)),
+                Expr::Cast(_, t) => t.enumeration() == Some(of),
+                Expr::Convert(_, a, b) => [a.enumeration(), b.enumeration()].contains(&Some(of)),
                 _ => false,
             };
         });
@@ -51,11 +74,7 @@ impl Expr {
 
     /// The same with another description of a type; codes in it stay what they are.
     pub fn retype(&mut self, to: EnumType) {
-        let renew = |data_type: &mut DataType| {
-            if *data_type == DataType::Enum(to) {
-                *data_type = DataType::Enum(to);
-            }
-        };
+        let renew = |data_type: &mut DataType| *data_type = data_type.retyped(to);
         match self {
             Expr::Column(_) | Expr::Constant(_) => {}
             Expr::Unary(_, a) | Expr::IsNull(a) => a.retype(to),

@@ -60,7 +60,8 @@ impl Portals {
         sql: &str,
         types: &[u32],
     ) -> Step<()> {
-        let hints: Vec<_> = types.iter().map(|oid| parameter_type(*oid)).collect();
+        let declared = |oid: &u32| parameter_type(*oid).or_else(|| session.made_array(*oid));
+        let hints: Vec<_> = types.iter().map(declared).collect();
         if name.is_empty() {
             session.forget("");
         }

@@ -46,6 +46,7 @@ mod tables;
 mod timeouts;
 mod transaction;
 mod turns;
+mod user_types;
 mod utility;
 mod waits;
 mod whole;
@@ -69,7 +70,6 @@ use node::request::{Reply, Request, Submitted};
 use plan::Plan;
 use settings::Settings;
 use sql::given::{self, GivenValues};
-use sql::types::ParameterType;
 use sql::{cancel::CancelHandle, interrupt};
 use sqlparser::ast::Statement;
 use std::collections::BTreeMap;
@@ -360,16 +360,6 @@ impl Session {
     /// Whether the open transaction has changed the catalog.
     fn has_own_catalog(&self) -> bool {
         self.transaction.as_ref().is_some_and(|t| t.catalog.is_some())
-    }
-
-    /// A parameter's type, with the labels that it has by now if users have made it.
-    pub fn type_now(&mut self, parameter: ParameterType) -> ParameterType {
-        if !matches!(parameter.data_type, base::DataType::Enum(_)) {
-            return parameter;
-        }
-        self.look_up_catalog();
-        let data_type = sql::user_types::now(&self.catalog(), parameter.data_type);
-        ParameterType { data_type, ..parameter }
     }
 
     /// Asks the node for its catalog, once per statement.

@@ -80,7 +80,9 @@ fn elements(value: &Datum, data_type: DataType) -> SqlResult<Option<Vec<Expr>>> 
         // Checked here, so that the message names the element.
         let value = crate::zones::parse(&element, data_type)?;
         Ok(match value {
-            Datum::Int(i) if i >= 0 => constant(Value::Number(i.to_string(), false)),
+            Datum::Int(i) if i >= 0 && data_type.enumeration().is_none() => {
+                constant(Value::Number(i.to_string(), false))
+            }
             Datum::Bool(b) => constant(Value::Boolean(b)),
             _ => cast(constant(Value::SingleQuotedString(element)), data_type)?,
         })
@@ -95,7 +97,15 @@ fn constant(value: Value) -> Expr {
 fn cast(e: Expr, data_type: DataType) -> SqlResult<Expr> {
     match data_type {
         DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => Ok(e),
-        _ => crate::parse::parse_expr(&format!("CAST({e} AS {})", data_type.name())),
+        _ => crate::parse::parse_expr(&format!("CAST({e} AS {})", type_name(data_type))),
+    }
+}
+
+/// A type's name as it is written.
+fn type_name(data_type: DataType) -> String {
+    match data_type {
+        DataType::Enum(of) => of.qualified_name(),
+        other => other.name(),
     }
 }
 
@@ -134,7 +144,7 @@ fn replacement(
                 let elem = elem.into_iter().map(|e| match e {
                     // Bound already, and cast to what it was declared as.
                     Expr::Cast { .. } => Ok(e),
-                    e => crate::parse::parse_expr(&format!("CAST({e} AS {})", of.name())),
+                    e => crate::parse::parse_expr(&format!("CAST({e} AS {})", type_name(of))),
                 });
                 let elem = elem.collect::<SqlResult<Vec<_>>>()?;
                 Ok(Some(Expr::Array(ast::Array { elem, named: true })))

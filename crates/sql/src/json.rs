@@ -12,6 +12,11 @@ const JSON: DataType = DataType::Json;
 const JSONB: DataType = DataType::Jsonb;
 const TEXT: DataType = DataType::Text;
 
+/// The function of rows alone.
+pub const ROW_TO_JSON: &str = "row_to_json";
+/// `to_json` for `json_agg`, which begins a new line for each row and each array.
+pub const LINE: &str = "json_meridian_line";
+
 /// An array of texts: a path, or several keys.
 pub fn texts() -> DataType {
     array(TEXT)
@@ -149,15 +154,15 @@ pub struct Call {
 /// The names of all functions.
 pub fn names() -> Vec<String> {
     let named = FUNCTIONS.iter().flat_map(|(name, ..)| [format!("json_{name}"), format!("jsonb_{name}")]);
-    let all = named.chain(["to_json".into(), "to_jsonb".into()]);
+    let all = named.chain(["to_json".into(), "to_jsonb".into(), ROW_TO_JSON.into(), LINE.into()]);
     all.filter(|name| call(name).is_some()).collect()
 }
 
 /// A function by its name.
 pub fn call(name: &str) -> Option<Call> {
     let own = match name {
-        "to_json" | "to_jsonb" => {
-            let own = if name == "to_json" { JSON } else { JSONB };
+        "to_json" | "to_jsonb" | ROW_TO_JSON | LINE => {
+            let own = if name == "to_jsonb" { JSONB } else { JSON };
             return Some(Call { shape: Shape::ToJson, own, returns: own });
         }
         name if name.starts_with("jsonb_") => JSONB,

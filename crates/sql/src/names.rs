@@ -211,13 +211,16 @@ fn undefined(name: &ObjectName, shown: &str) -> SqlError {
     error
 }
 
-/// The type of a parameter that PREPARE declares: an object id beside what [`data_type`] knows.
+/// The type of a parameter that PREPARE declares: an object id beside what [`data_type`] knows, an array by its elements.
 pub fn parameter_type(ast: &Ast) -> SqlResult<ParameterType> {
     match ast.to_string().to_lowercase().as_str() {
         "oid" | "pg_catalog.oid" => {
             Ok(ParameterType { announced: Some(OBJECT_ID_OID), ..DataType::BigInt.into() })
         }
-        _ => data_type(ast).map(ParameterType::from),
+        _ => data_type(ast).map(|data_type| match data_type {
+            DataType::Array(of) => ParameterType { is_array: true, ..of.data_type().into() },
+            other => other.into(),
+        }),
     }
 }
 
@@ -246,9 +249,9 @@ pub fn are_types_named_in(statement: &Statement) -> bool {
             Expr::TypedString(typed) => &typed.data_type,
             _ => return ControlFlow::Continue(()),
         };
-        match data_type(written) {
-            Ok(DataType::Enum(_)) => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
+        match data_type(written).ok().and_then(DataType::enumeration) {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
         }
     })
     .is_break()
@@ -262,7 +265,11 @@ pub(crate) fn qualify_types(tree: &mut impl VisitMut) {
             Expr::TypedString(typed) => &mut typed.data_type,
             _ => return ControlFlow::Continue(()),
         };
-        if let Ast::Custom(name, _) = written
+        let mut written = written;
+        while let Ast::Array(ArrayElemTypeDef::SquareBracket(of, _)) = written {
+            written = of;
+        }
+        if let Ast::Custom(name, _) = &*written
             && let Ok([word]) = parts(name).as_deref()
             && let Ok(DataType::Enum(of)) = data_type(written)
         {

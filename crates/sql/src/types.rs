@@ -92,13 +92,23 @@ const ARRAYS: [(u32, u32); 21] = [
     (3802, 3807),
 ];
 
+/// Object ids of arrays of the types that users made begin here. Labels have those from 0x5000_0000 on.
+const FIRST_ARRAY: u32 = 0x4000_0000;
+const ARRAYS_OF_USERS: u32 = 0x1000_0000;
+
 /// Object id of an array of a type; text's for types without one.
 pub fn array_oid(of: u32) -> u32 {
+    if let Some(nth) = of.checked_sub(FIRST_OID).filter(|nth| *nth < ARRAYS_OF_USERS) {
+        return FIRST_ARRAY + nth;
+    }
     ARRAYS.iter().find(|(element, _)| *element == of).map_or(1009, |(_, array)| *array)
 }
 
 /// Object id of an array's elements; `None` if the type is no array.
 pub fn element_oid(array: u32) -> Option<u32> {
+    if let Some(nth) = array.checked_sub(FIRST_ARRAY).filter(|nth| *nth < ARRAYS_OF_USERS) {
+        return Some(FIRST_OID + nth);
+    }
     ARRAYS.iter().find(|(_, a)| *a == array).map(|(element, _)| *element)
 }
 

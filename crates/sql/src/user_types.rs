@@ -5,9 +5,10 @@
 //! over columns that waits for parameters is optimized once they are there, and keeps the types until then ([`Kept`]).
 
 use base::enumeration::EnumType;
+use base::error::SqlResult;
 use base::schema::Catalog;
 use base::user_types::UserTypes;
-use base::{DataType, TableId};
+use base::{DataType, Datum, SqlError, SqlState, TableId};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -78,14 +79,28 @@ pub(crate) fn has_some() -> bool {
 
 /// A type with the labels that it has in a catalog; itself if it is none of the catalog's.
 pub fn now(catalog: &Catalog, data_type: DataType) -> DataType {
-    let DataType::Enum(of) = data_type else { return data_type };
-    DataType::Enum(catalog.types.enums.get(&of.id()).copied().unwrap_or(of))
+    let now = |of: EnumType| catalog.types.enums.get(&of.id()).copied().unwrap_or(of);
+    data_type.enumeration().map_or(data_type, |of| data_type.retyped(now(of)))
 }
 
 /// The type of an id; one without labels where the thread knows none.
 pub fn enum_of(id: TableId) -> EnumType {
     let known = KNOWN.with_borrow(|known| known.as_ref()?.types.enums.get(&id).copied());
     known.unwrap_or_else(|| EnumType::unknown(id))
+}
+
+/// What `enum_first`, `enum_last` and `enum_range` give of a type, of labels between two codes; `None` is no bound. Errors:
+/// 55000 for a type without labels.
+pub fn labels(function: &str, of: EnumType, [from, to]: [Option<i64>; 2]) -> SqlResult<Datum> {
+    let is_within = |code: &i64| from.is_none_or(|from| from <= *code) && to.is_none_or(|to| *code <= to);
+    let mut codes = of.description().labels.iter().map(|label| label.code).filter(is_within);
+    let one = match function {
+        "enum_range" => return Ok(Datum::Array(codes.map(Datum::Int).collect())),
+        "enum_first" => codes.next(),
+        _ => codes.next_back(),
+    };
+    one.map(Datum::Int)
+        .ok_or_else(|| SqlError::new(SqlState(*b"55000"), format!("enum {} contains no values", of.name())))
 }
 
 #[cfg(test)]

@@ -58,15 +58,20 @@ pub struct Form {
 enum TextForm {
     Plain,
     Padded(u32),
-    /// A binary array of elements of this type.
-    Array(u32),
+    /// A binary array of elements of this type, by its object id and ours.
+    Array(u32, DataType),
 }
 
 impl Form {
     pub fn new(column: &Column, format: i16) -> Form {
         let is_binary = format == BINARY;
         let text = match (element_oid(column.type_oid), column.data_type) {
-            (Some(of), _) if is_binary => TextForm::Array(of),
+            (Some(of), DataType::Array(elements))
+                if is_binary && elements.data_type().enumeration().is_some() =>
+            {
+                TextForm::Array(of, elements.data_type())
+            }
+            (Some(of), _) if is_binary => TextForm::Array(of, type_of_oid(of).unwrap_or(DataType::Text)),
             (_, DataType::Char { length }) => TextForm::Padded(length),
             _ => TextForm::Plain,
         };
@@ -88,15 +93,22 @@ impl Form {
     }
 
     /// The form of an array's elements in it.
-    fn binary_element(of: u32) -> Form {
-        let data_type = type_of_oid(of).unwrap_or(DataType::Text);
+    fn binary_element(of: u32, data_type: DataType) -> Form {
         Form::new(&Column { type_oid: of, ..Column::new("", data_type) }, BINARY)
     }
 
     /// How the elements of a list are written, if they are written one by one in binary; with their type.
     pub(crate) fn elements(&self) -> Option<(u32, Form)> {
         match self.text {
-            TextForm::Array(of) => Some((of, Form::binary_element(of))),
+            TextForm::Array(of, data_type) => Some((of, Form::binary_element(of, data_type))),
+            _ => None,
+        }
+    }
+
+    /// The type of an array's elements, where it is known: labels are not to be told from their codes alone.
+    pub(crate) fn labels(&self) -> Option<DataType> {
+        match self.data_type {
+            DataType::Array(of) => Some(of.data_type()).filter(|of| of.enumeration().is_some()),
             _ => None,
         }
     }
@@ -219,11 +231,11 @@ impl Form {
 
     /// An array of one dimension.
     fn array(&self, out: &mut BytesMut, elements: &[Datum]) -> SqlResult<()> {
-        let TextForm::Array(of) = self.text else {
+        let TextForm::Array(of, data_type) = self.text else {
             taken(write::value(out, &Datum::Array(elements.into()), self.data_type, self.zone));
             return Ok(());
         };
-        let form = Form::binary_element(of);
+        let form = Form::binary_element(of, data_type);
         array_header(out, elements.len(), elements.iter().any(Datum::is_null), of);
         for element in elements {
             match element.is_null() {
@@ -250,7 +262,7 @@ impl Form {
         match self.text {
             TextForm::Plain => out.put_slice(text.as_bytes()),
             TextForm::Padded(length) => taken(write::padded(out, text, length)),
-            TextForm::Array(of) => array_from_text(out, text, of)?,
+            TextForm::Array(of, data_type) => array_from_text(out, text, of, data_type)?,
         }
         Ok(())
     }
@@ -274,9 +286,14 @@ pub(crate) fn array_header(out: &mut BytesMut, count: usize, has_null: bool, ele
 }
 
 /// An array of one dimension, from its text form.
-fn array_from_text(out: &mut BytesMut, text: &str, element_oid: u32) -> SqlResult<()> {
+fn array_from_text(
+    out: &mut BytesMut,
+    text: &str,
+    element_oid: u32,
+    element_type: DataType,
+) -> SqlResult<()> {
     let elements = base::text::array::parse(text)?;
-    let form = Form::binary_element(element_oid);
+    let form = Form::binary_element(element_oid, element_type);
     array_header(out, elements.len(), elements.contains(&None), element_oid);
     for element in elements {
         let value = match element {

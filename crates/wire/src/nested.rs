@@ -49,7 +49,8 @@ fn elements_of(
             Ok(())
         }));
     }
-    let cells = Cells::new(&elements, Form::text_of(from_arrow(elements.data_type())).in_zone(form.zone()))?;
+    let data_type = form.labels().unwrap_or_else(|| from_arrow(elements.data_type()));
+    let cells = Cells::new(&elements, Form::text_of(data_type).in_zone(form.zone()))?;
     Ok(Box::new(move |out, row| {
         let (from, to) = range(row);
         out.put_u8(b'{');

@@ -31,8 +31,12 @@ enum Growth {
     ArrayRepeat,
     ArrayResize,
     Range,
-    /// A list of matches.
+    /// A list of what the groups of a match have matched.
     Match,
+    /// The same of all matches.
+    Matches,
+    /// A list of what lies between matches.
+    Pieces,
     /// So many times all arguments.
     Linear(u64),
 }
@@ -51,6 +55,8 @@ fn growth(name: &str) -> (Growth, bool) {
         "array_resize" => (Growth::ArrayResize, false),
         "range" | crate::sets::SERIES_LIST => (Growth::Range, false),
         "regexp_match" => (Growth::Match, false),
+        "meridian_regexp_matches" => (Growth::Matches, false),
+        "regexp_split_to_array" | "meridian_regexp_pieces" => (Growth::Pieces, false),
         // Characters may get longer.
         "upper" | "lower" | "initcap" => (Growth::Linear(3), false),
         // The longest field for its letters: `J`, a day's number.
@@ -175,12 +181,24 @@ fn bytes(growth: Growth, arguments: &[Argument], row: usize) -> u64 {
             let step = if arguments.len() > 2 { count(2).unsigned_abs().max(1) } else { 1 };
             (from.abs_diff(to) / step).saturating_add(1).saturating_mul(8)
         }
-        Growth::Match => {
-            let groups = arguments.get(1).map_or(0, |a| a.bytes(row)).saturating_add(1);
-            size(0).saturating_mul(groups.min(64)).saturating_add(groups.saturating_mul(ROW_BYTES))
-        }
+        Growth::Match => of_match(size(0), size(1)),
+        Growth::Matches => of_matches(size(0), size(1)),
+        Growth::Pieces => size(0).saturating_add(size(0).saturating_add(1).saturating_mul(ROW_BYTES)),
         Growth::Linear(factor) => all().saturating_mul(factor),
     }
+}
+
+/// What the groups of a match have matched.
+fn of_match(text: u64, pattern: u64) -> u64 {
+    let groups = pattern.saturating_add(1);
+    text.saturating_mul(groups.min(64)).saturating_add(groups.saturating_mul(ROW_BYTES))
+}
+
+/// All matches of a text. They do not overlap; quotes and backslashes are written twice, and each match has its entry.
+fn of_matches(text: u64, pattern: u64) -> u64 {
+    let groups = pattern.saturating_add(1).min(64);
+    let entries = text.saturating_add(1).saturating_mul(groups).saturating_mul(ROW_BYTES);
+    text.saturating_mul(2).saturating_mul(groups).saturating_add(entries)
 }
 
 /// An argument, of which a row can be looked at.

@@ -4,6 +4,7 @@
 //! but constants, and any set that is numbered (WITH ORDINALITY), is the list of its values, which `unnest` makes rows of.
 
 use crate::engine::Analytics;
+use crate::regexes;
 use crate::sets::{SERIES, SERIES_LIST};
 use base::{DataType, SqlError};
 use datafusion::sql::sqlparser::ast::{
@@ -25,9 +26,37 @@ impl VisitorMut for CallsInFrom<'_> {
         if let ast::SetExpr::Select(select) = query.body.as_mut() {
             for item in &mut select.projection {
                 if let SelectItem::UnnamedExpr(expr @ Expr::Function(_)) = &*item
-                    && sql::lower::output_name(expr) == SERIES
+                    && let name = sql::lower::output_name(expr)
+                    && (name == SERIES || regexes::SETS.contains(&name.as_str()))
                 {
-                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(SERIES) };
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(name) };
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// A set beside another relation may be one over its columns.
+    fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<SqlError> {
+        for (n, from) in select.from.iter_mut().enumerate() {
+            let first = Some(&mut from.relation).filter(|_| n > 0);
+            for factor in first.into_iter().chain(from.joins.iter_mut().map(|join| &mut join.relation)) {
+                let (name, alias, arguments) = match &*factor {
+                    TableFactor::Table { name, alias, args: Some(args), with_ordinality: false, .. } => {
+                        (name, alias, &args.args)
+                    }
+                    TableFactor::Function { name, alias, args, with_ordinality: false, .. } => {
+                        (name, alias, args)
+                    }
+                    _ => continue,
+                };
+                if !names_columns(arguments) {
+                    continue;
+                }
+                if let Some(TableFactor::Derived { subquery, alias, sample, .. }) =
+                    set_as_query(name, arguments, alias.as_ref())
+                {
+                    *factor = TableFactor::Derived { lateral: true, subquery, alias, sample };
                 }
             }
         }
@@ -62,9 +91,7 @@ impl VisitorMut for CallsInFrom<'_> {
             return ControlFlow::Continue(());
         };
         let given: Vec<String> = arguments.args.iter().map(ToString::to_string).collect();
-        if let Some(text) = crate::json_functions::in_from(&function, &given, alias.as_ref())
-            && let Some(derived) = first_factor(&text)
-        {
+        if let Some(derived) = set_as_query(name, &arguments.args, alias.as_ref()) {
             *factor = derived;
             return ControlFlow::Continue(());
         }
@@ -112,6 +139,32 @@ impl VisitorMut for CallsInFrom<'_> {
     }
 }
 
+fn names_columns(arguments: &[FunctionArg]) -> bool {
+    let arguments = arguments.to_vec();
+    let found = ast::visit_expressions(&arguments, |e| match e {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// Rows of JSON or of matches, as a query in the place of their function. `None` for other functions.
+fn set_as_query(
+    name: &ast::ObjectName,
+    arguments: &[FunctionArg],
+    alias: Option<&TableAlias>,
+) -> Option<TableFactor> {
+    let function = sql::names::parts(name).ok()?.pop()?;
+    let given: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    if let Some(text) = crate::json_functions::in_from(&function, &given, alias) {
+        return first_factor(&text);
+    }
+    let unnested = regexes::unnested(&function, &given)?;
+    let shown = alias.map_or_else(|| Ident::new(&function), |a| a.name.clone());
+    let named = alias.map_or_else(|| format!("AS {shown}"), ToString::to_string);
+    first_factor(&format!("SELECT 1 FROM (SELECT {unnested} AS {shown}) {named}"))
+}
+
 /// Whether an argument is a whole number that an integer has room for.
 fn is_small(argument: &FunctionArg) -> bool {
     fn number(e: &Expr) -> Option<i64> {
@@ -134,15 +187,18 @@ fn is_small(argument: &FunctionArg) -> bool {
 fn as_list(factor: &TableFactor) -> Option<TableFactor> {
     let (mut lists, alias, shown, is_numbered) = match factor {
         TableFactor::Table { name, args: Some(arguments), alias, with_ordinality, .. } => {
-            let list = series(name, &arguments.args, *with_ordinality)?;
-            (vec![list], alias, SERIES, *with_ordinality)
+            let (list, shown) = list_of_set(name, &arguments.args, *with_ordinality)?;
+            (vec![list], alias, shown, *with_ordinality)
         }
         // LATERAL changes nothing where no other table is named, and may be left out where one is.
         TableFactor::Function { name, args, alias, with_ordinality, .. } => match args.as_slice() {
             [FunctionArg::Unnamed(FunctionArgExpr::Expr(list))] if is_named(name, "unnest") => {
                 (vec![list.clone()], alias, "unnest", *with_ordinality)
             }
-            args => (vec![series(name, args, true)?], alias, SERIES, *with_ordinality),
+            args => {
+                let (list, shown) = list_of_set(name, args, true)?;
+                (vec![list], alias, shown, *with_ordinality)
+            }
         },
         TableFactor::UNNEST { array_exprs, alias, with_ordinality, with_offset: false, .. } => {
             let is_named = alias.as_ref().is_some_and(|alias| !alias.columns.is_empty());
@@ -183,6 +239,22 @@ fn as_list(factor: &TableFactor) -> Option<TableFactor> {
 
 fn is_named(function: &ast::ObjectName, name: &str) -> bool {
     sql::names::parts(function).is_ok_and(|parts| parts.last().is_some_and(|last| last == name))
+}
+
+/// The list that a set of rows is, and the set's name. `None` for other functions.
+fn list_of_set(
+    name: &ast::ObjectName,
+    arguments: &[FunctionArg],
+    even_constants: bool,
+) -> Option<(Expr, &'static str)> {
+    if let Some(list) = series(name, arguments, even_constants) {
+        return Some((list, SERIES));
+    }
+    let set = *regexes::SETS.iter().find(|set| is_named(name, set))?;
+    let given: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    let (list, element) = regexes::set_as_list(set, &given)?;
+    // Elements of another type are made of the list's once there are rows of them.
+    if element == "text" { sql::parse::parse_expr(&list).ok().map(|list| (list, set)) } else { None }
 }
 
 /// A call of `generate_series` as an expression, unless the planner has a table of its rows: one of constants.

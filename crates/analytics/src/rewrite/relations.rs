@@ -276,6 +276,12 @@ impl<'a> Resolver<'a> {
             JoinOperator::FullOuter(_) => Kept::Either,
             _ => Kept::Left,
         };
+        let (left, right) = match operator {
+            JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => (left, right.is_outer()),
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => (left.is_outer(), right),
+            JoinOperator::FullOuter(_) => (left.is_outer(), right.is_outer()),
+            _ => (left, right),
+        };
         let together = |mut left: Offer, right| {
             left.add(right);
             left
@@ -363,10 +369,13 @@ impl<'a> Resolver<'a> {
                 }
             }
             TableFactor::Derived { subquery, alias, .. } => {
+                let is_of_values = offer::is_set_of_values(subquery);
                 let columns = self.query(subquery, Place::Relation)?;
                 let Some(alias) = alias else { return Ok(Offer::unknown()) };
                 let columns = self.aliased(columns, alias, true, "table")?;
-                Ok(Offer::relation(sql::names::fold(&alias.name), columns))
+                let mut offer = Offer::relation(sql::names::fold(&alias.name), columns);
+                offer.relations.iter_mut().for_each(|relation| relation.is_of_values = is_of_values);
+                Ok(offer)
             }
             TableFactor::NestedJoin { table_with_joins, alias } => {
                 let mut offer = self.joined(table_with_joins)?;

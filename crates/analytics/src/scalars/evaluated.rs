@@ -3,6 +3,7 @@
 use super::super::fields::call_name;
 use super::super::types;
 use super::kinds::{Kind, arrow_span, field_of, span};
+use super::typing::is_of_labels;
 use base::error::SqlResult;
 use base::expr::BinaryOperator;
 use base::interval::Interval;
@@ -14,6 +15,7 @@ use datafusion::arrow::compute::kernels::numeric::{add, div, mul, sub};
 use datafusion::arrow::datatypes::{
     DataType as Arrow, FieldRef, Float32Type, Float64Type, IntervalMonthDayNanoType,
 };
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -92,15 +94,35 @@ pub(super) fn call(computation: Computation, arguments: Vec<(Expr, Kind)>, retur
     let (arguments, kinds): (Vec<Expr>, Vec<Kind>) = arguments.into_iter().unzip();
     let shown: Vec<String> = kinds.iter().map(|k| kind_name(*k)).collect();
     let name = format!("{computation:?}({}) as {}", shown.join(", "), kind_name(returns)).to_lowercase();
-    let function = Evaluated {
-        name,
-        computation,
-        arguments: kinds,
-        returns,
-        signature: Signature::any(arguments.len(), Volatility::Immutable),
+    // What is computed once the query runs is no constant of the plan.
+    let is_constant = arguments.iter().all(is_constant);
+    let volatility = match returns {
+        Kind::Known(t) if is_constant && is_of_labels(t) => Volatility::Volatile,
+        _ => Volatility::Immutable,
     };
+    let signature = match arguments.len() {
+        0 => Signature::nullary(volatility),
+        count => Signature::any(count, volatility),
+    };
+    let function = Evaluated { name, computation, arguments: kinds, returns, signature };
     let function = Arc::new(ScalarUDF::new_from_impl(function));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments))
+}
+
+/// Whether the planner may compute an expression.
+fn is_constant(e: &Expr) -> bool {
+    let depends = e.exists(|e| {
+        Ok(matches!(
+            e,
+            Expr::Column(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::ScalarSubquery(_)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+                | Expr::Placeholder(_)
+        ))
+    });
+    !depends.unwrap_or(true)
 }
 
 /// What a function of this room returns; `None` for any other.

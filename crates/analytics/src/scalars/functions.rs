@@ -39,6 +39,11 @@ const OF_TEXT: &[&str] = &[
     "regexp_count",
     "regexp_match",
     "regexp_replace",
+    "regexp_split_to_array",
+    "regexp_instr",
+    "regexp_substr",
+    "meridian_regexp_matches",
+    "meridian_regexp_pieces",
     "string_to_array",
 ];
 /// Functions of texts and byte strings.
@@ -59,6 +64,10 @@ const OF_TWO_TEXTS: &[&str] = &[
     "regexp_count",
     "regexp_match",
     "regexp_replace",
+    "regexp_split_to_array",
+    "regexp_instr",
+    "regexp_substr",
+    "meridian_regexp_matches",
     "string_to_array",
     "strpos",
     "starts_with",
@@ -86,24 +95,6 @@ const OF_LABELS: &[&str] = &[
     "meridian_unknown",
 ];
 
-/// Of labels JSON takes the texts; other functions take none. Errors: 42883, 0A000.
-fn of_labels(name: &str, udf: &Arc<ScalarUDF>, arguments: &[Expr], kinds: &[Kind]) -> Settled {
-    match name {
-        "make_array" | "struct" | "named_struct" | "array_append" | "array_prepend" => {
-            let told = "arrays and rows of enumerated types";
-            Err(base::SqlError::unsupported(told).hint("Cast the value to text."))
-        }
-        _ if name.starts_with("json") || name.starts_with("to_json") => {
-            let text = |(e, kind): (&Expr, &Kind)| match kind.family() {
-                Family::Label(_) => as_text(e.clone(), *kind),
-                _ => e.clone(),
-            };
-            Ok(Some(renewed(udf, arguments.iter().zip(kinds).map(text).collect())))
-        }
-        _ => Err(no_function(name, kinds)),
-    }
-}
-
 fn renewed(udf: &Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(udf.clone(), arguments))
 }
@@ -121,8 +112,18 @@ pub(super) fn function(
         true => Vec::new(),
         false => arguments.iter().map(|e| kind_of(e, schema)).collect(),
     };
+    if crate::labels::FUNCTIONS.contains(&name) {
+        return lists::labels(name, arguments, schema).map(Some);
+    }
+    if !is_of_labels && let Some(typed) = lists::of_labels(name, arguments, schema)? {
+        if name == "make_array" {
+            return Ok(lists::list_of_labels(&typed, schema));
+        }
+        let made = understood(name, udf, &typed, schema, is_written)?;
+        return Ok(made.or_else(|| (typed != arguments).then(|| renewed(udf, typed))));
+    }
     match kinds.iter().any(|kind| matches!(kind.family(), Family::Label(_))) {
-        true => of_labels(name, udf, arguments, &kinds),
+        true => Err(no_function(name, &kinds)),
         false => understood(name, udf, arguments, schema, is_written),
     }
 }
@@ -212,21 +213,17 @@ fn understood(
             }
             again(arguments.iter().zip(&kinds).map(|(e, kind)| shown(e, *kind)).collect())
         }
-        // Of texts alone in the planner: it would read bytes as UTF-8.
         ("length" | "char_length" | "character_length", [bytes]) if kinds[0].family() == Family::Bytes => {
-            match name == "length" || name == "character_length" {
-                true => {
-                    let length = Scalar::Call(Function::Length, vec![Scalar::Column(0)]);
-                    let returns = Kind::Known(DataType::Integer);
-                    Ok(Some(call(Computation::Scalar(length), vec![(bytes.clone(), kinds[0])], returns)))
-                }
-                false => Err(no_function(name, &kinds)),
-            }
+            lists::length_of_bytes(name, bytes, &kinds)
         }
-        ("overlay" | "substr" | "substring" | "strpos" | "btrim" | "reverse", [_, ..])
-            if kinds[0].family() == Family::Bytes =>
+        ("sha224" | "sha256" | "sha384" | "sha512", [of]) => lists::digest_of_bytes(name, udf, of, &kinds),
+        ("reverse", [_]) if kinds[0].family() == Family::Bytes => Err(no_function(name, &kinds)),
+        ("struct", [_, ..]) => Ok(Some(crate::composites::of_values(arguments))),
+        (name, [_, _, ..])
+            if crate::bytes_functions::EITHER.contains(&name)
+                && kinds[..2].iter().any(|k| k.family() == Family::Bytes) =>
         {
-            Err(base::SqlError::unsupported(format!("function {name} of bytea")))
+            lists::of_bytes(name, udf, arguments, &kinds)
         }
         (name, [_, ..]) if OF_TEXT.contains(&name) || OF_TEXT_OR_BYTES.contains(&name) => {
             let fits = match kinds[0].family() {

@@ -1,8 +1,9 @@
 //! Where PostgreSQL's types are applied: to operators as they are planned, to all else once a plan is there.
 
-use super::super::exact_aggregates;
 use super::super::fields::renewed;
 use super::super::provider::ColumnTable;
+use super::super::regexes;
+use super::super::{bytes_functions, exact_aggregates};
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind, kind_of_field};
@@ -31,6 +32,15 @@ use std::sync::Arc;
 pub(in super::super) struct Operators;
 
 impl ExprPlanner for Operators {
+    fn plan_substring(&self, arguments: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(of_texts_or_bytes("substr", arguments))
+    }
+    fn plan_overlay(&self, arguments: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(of_texts_or_bytes("overlay", arguments))
+    }
+    fn plan_position(&self, arguments: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(of_texts_or_bytes("strpos", arguments))
+    }
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         sql::interrupt::check().map_err(external)?;
         let settled = match &expr.op {
@@ -50,6 +60,13 @@ impl ExprPlanner for Operators {
             Some(settled) => PlannerResult::Planned(settled),
             None => PlannerResult::Original(expr),
         })
+    }
+}
+
+fn of_texts_or_bytes(name: &str, arguments: Vec<Expr>) -> PlannerResult<Vec<Expr>> {
+    match bytes_functions::call(name, &arguments) {
+        Some(call) => PlannerResult::Planned(call),
+        None => PlannerResult::Original(arguments),
     }
 }
 
@@ -200,6 +217,12 @@ fn is_ours(plan: &LogicalPlan) -> Result<bool> {
     Ok(is_ours)
 }
 
+/// Whether an operator matches a text with a regular expression.
+fn is_match(op: Operator) -> bool {
+    use Operator as O;
+    matches!(op, O::RegexMatch | O::RegexIMatch | O::RegexNotMatch | O::RegexNotIMatch)
+}
+
 fn plain(left: &Expr, op: Operator, right: &Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left.clone()), op, Box::new(right.clone())))
 }
@@ -208,6 +231,9 @@ fn plain(left: &Expr, op: Operator, right: &Expr) -> Expr {
 fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Option<Expr>> {
     match e {
         Expr::Cast(Cast { expr, field }) => typing::cast(expr, field, schema),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_match(*op) => {
+            Ok(regexes::settled_operand(right)?.map(|pattern| plain(left, *op, &pattern)))
+        }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => typing::binary(*op, left, right, schema, false),
         Expr::Between(between) => settled_between(between, schema),
         Expr::InList(list) => settled_list(list, schema),
@@ -218,6 +244,7 @@ fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Opt
         Expr::IsFalse(inner) | Expr::IsNotFalse(inner) => {
             typing::condition(inner, schema, "IS FALSE").map(|()| None)
         }
+        Expr::ScalarSubquery(subquery) => lists::subquery_of_labels(subquery),
         Expr::InSubquery(list) => refuse_unequal(&list.expr, &list.subquery, schema).map(|()| None),
         Expr::Negative(inner) => settled_negative(inner, schema),
         Expr::Case(case) => settled_case(case, schema, is_written),

@@ -5,6 +5,7 @@ mod casts;
 mod constants;
 mod moments;
 
+use super::super::bytes_functions::concatenated;
 use super::super::types;
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
@@ -14,8 +15,8 @@ use base::error::SqlResult;
 use base::expr::BinaryOperator;
 use base::{DataType, Datum, SqlError, SqlState};
 pub(super) use casts::{as_text, cast};
-use constants::{constant, narrowed, native, null};
-pub(super) use constants::{converted, folded, literal};
+pub(super) use constants::{constant, converted, folded, is_of_labels, literal};
+use constants::{narrowed, native, null};
 use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use moments::{both_moments, moved};
@@ -385,20 +386,17 @@ fn concat(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
     // A literal beside bytes is bytes.
     match (a.family(), b.family()) {
         (Family::Bytes, Family::Unknown) => {
-            return Ok(Some(plain(Operator::StringConcat, left.clone(), literal(right, a)?)));
+            return Ok(Some(concatenated(left.clone(), literal(right, a)?)));
         }
         (Family::Unknown, Family::Bytes) => {
-            return Ok(Some(plain(Operator::StringConcat, literal(left, b)?, right.clone())));
+            return Ok(Some(concatenated(literal(left, b)?, right.clone())));
         }
         _ => {}
     }
     let is_text = |k: Kind| matches!(k.family(), Family::Text | Family::Unknown);
     if !is_text(a) && !is_text(b) {
         return match (a.family(), b.family()) {
-            // The kernel knows bytes; the planner's own rule for the operator does not.
-            (Family::Bytes, Family::Bytes) => {
-                Ok(Some(plain(Operator::StringConcat, left.clone(), right.clone())))
-            }
+            (Family::Bytes, Family::Bytes) => Ok(Some(concatenated(left.clone(), right.clone()))),
             _ => Err(no_operator("||", a, b)),
         };
     }

@@ -27,6 +27,26 @@ fn in_zone(function: ZoneFunction, zone: Scalar, arguments: impl IntoIterator<It
     Scalar::Call(Function::Zone(function), std::iter::once(zone).chain(arguments).collect())
 }
 
+/// A call of a function of JSON with its moments as they are shown in a zone; `None` if it has none. Errors: 0A000 for those
+/// inside rows.
+fn moments_in_json(call_of: &ScalarFunction, kinds: &[Kind], zone: Zone, schema: &dyn ExprSchema) -> Settled {
+    for (argument, _) in call_of.args.iter().zip(kinds).filter(|(_, kind)| **kind == Kind::Foreign) {
+        if let Ok(field) = super::super::fields::field(argument, schema) {
+            super::super::composites::refuse_zoned(field.data_type())?;
+        }
+    }
+    if !kinds.contains(&MOMENT) {
+        return Ok(None);
+    }
+    let show = in_zone(ZoneFunction::ShowJson, Scalar::zone(zone), [column(0)]);
+    let shown = |(e, kind): (&Expr, &Kind)| match *kind {
+        MOMENT => call(Computation::Scalar(show.clone()), vec![(e.clone(), MOMENT)], TEXT),
+        _ => e.clone(),
+    };
+    let shown = call_of.args.iter().zip(kinds).map(shown).collect();
+    Ok(Some(Expr::ScalarFunction(ScalarFunction::new_udf(call_of.func.clone(), shown))))
+}
+
 /// A call that depends on a zone; `None` for others. Errors: 22023 for a zone that there is not, 42883.
 pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema) -> Settled {
     let (name, arguments) = (call_of.name(), call_of.args.as_slice());
@@ -64,14 +84,7 @@ pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema) -> Set
             truncated(Scalar::zone(zone), (unit, kinds[0]), (at, kinds[1]), None)
         }
         // JSON shows moments in the session's zone.
-        (name, _) if kinds.contains(&MOMENT) && sql::json::call(name).is_some() => {
-            let show = in_zone(ZoneFunction::ShowJson, Scalar::zone(zone), [column(0)]);
-            let shown = |(e, kind): (&Expr, &Kind)| match *kind {
-                MOMENT => call(Computation::Scalar(show.clone()), vec![(e.clone(), MOMENT)], TEXT),
-                _ => e.clone(),
-            };
-            again(arguments.iter().zip(kinds).map(shown).collect())
-        }
+        (name, _) if sql::json::call(name).is_some() => moments_in_json(call_of, kinds, zone, schema),
         ("to_char", [at, template]) if kinds[0] == MOMENT || kinds[0].family() == Family::Date => {
             again(vec![at.clone(), template.clone(), lit(zone.to_string())])
         }

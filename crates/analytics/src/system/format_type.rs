@@ -61,12 +61,10 @@ impl ScalarUDFImpl for FormatType {
         arguments.args[0] = ColumnarValue::Array(cast(&elements, arguments.arg_fields[0].data_type())?);
         let shown = self.library.inner().invoke_with_args(arguments)?.to_array(rows)?;
         let shown = shown.as_string::<i32>().iter().zip(oids).map(|(text, oid)| {
-            let own = oid.and_then(|oid| super::user_types::shown(&self.asked.context(), oid));
-            if own.is_some() {
-                return own;
-            }
-            let text = text?;
-            Some(if element(oid).is_some() { format!("{text}[]") } else { text.to_string() })
+            let number = element(oid).map_or(oid, |of| Some(of.into()));
+            let own = number.and_then(|oid| super::user_types::shown(&self.asked.context(), oid));
+            let text = own.or_else(|| text.map(str::to_string))?;
+            Some(if element(oid).is_some() { format!("{text}[]") } else { text })
         });
         Ok(ColumnarValue::Array(Arc::new(shown.collect::<StringArray>())))
     }

@@ -10,7 +10,7 @@ use base::roles::{Object as Owned, Privileges};
 use base::schema::{AccessMethod, Identity, Index, Table};
 use base::views::View;
 use base::{DataType, Datum, TableId};
-use cluster::{database, settings, tablespace};
+use cluster::{available_extensions, database, settings, tablespace};
 pub(super) use keys::elements;
 use keys::{constraint, index, keys};
 use sql::ddl::indexes::written::{self, Style};
@@ -67,6 +67,7 @@ pub(super) fn make(context: &Context<'_>, name: &str) -> Option<Made> {
         "pg_views" => super::views_of_users::pg_views(context),
         "pg_depend" => depend::depend(context),
         "pg_tablespace" => tablespace(),
+        "pg_available_extensions" => available_extensions(),
         "pg_enum" => super::user_types::pg_enum(context),
         "meridian_dump_types" => super::user_types::dumped(context),
         _ => return None,

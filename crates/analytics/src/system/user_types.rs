@@ -16,6 +16,7 @@ use datafusion::common::Result;
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::logical_expr::LogicalPlanBuilder;
 use sql::lower::{FIRST_OID, oid};
+use sql::types::array_oid;
 use std::sync::Arc;
 
 /// Object ids of labels begin here; each type has room for so many.
@@ -134,10 +135,11 @@ pub(super) fn with_own(
     }
     let schema = fixed.schema();
     let column = |field: &Arc<Field>| -> Result<ArrayRef> {
-        let values: Vec<Option<String>> =
-            own.iter().map(|of| type_field(context, *of, field.name())).collect();
+        let own_ones = own.iter().map(|of| type_field(context, *of, field.name()));
+        let arrays = own.iter().map(|of| array_field(context, *of, field.name()));
+        let values: Vec<Option<String>> = own_ones.chain(arrays).collect();
         if values.iter().all(Option::is_none) {
-            return Ok(new_null_array(field.data_type(), own.len()));
+            return Ok(new_null_array(field.data_type(), values.len()));
         }
         Ok(cast(&StringArray::from(values), field.data_type())?)
     };
@@ -163,7 +165,8 @@ fn type_field(context: &Context<'_>, of: EnumType, name: &str) -> Option<String>
         "typcategory" => "E".into(),
         "typispreferred" | "typnotnull" => "false".into(),
         "typdelim" => ",".into(),
-        "typrelid" | "typelem" | "typarray" | "typbasetype" | "typndims" | "typcollation" => "0".into(),
+        "typarray" => array_oid(oid(of.id())).to_string(),
+        "typrelid" | "typelem" | "typbasetype" | "typndims" | "typcollation" => "0".into(),
         "typinput" => "enum_in".into(),
         "typoutput" => "enum_out".into(),
         "typreceive" => "enum_recv".into(),
@@ -173,6 +176,28 @@ fn type_field(context: &Context<'_>, of: EnumType, name: &str) -> Option<String>
         "typstorage" => "p".into(),
         "typtypmod" => "-1".into(),
         _ => return None,
+    })
+}
+
+/// The same of the row of the type's arrays.
+fn array_field(context: &Context<'_>, of: EnumType, name: &str) -> Option<String> {
+    Some(match name {
+        "oid" => array_oid(oid(of.id())).to_string(),
+        "typname" => format!("_{}", of.description().name),
+        "typlen" => "-1".into(),
+        "typbyval" => "false".into(),
+        "typtype" => "b".into(),
+        "typcategory" => "A".into(),
+        "typelem" => oid(of.id()).to_string(),
+        "typarray" => "0".into(),
+        "typinput" => "array_in".into(),
+        "typoutput" => "array_out".into(),
+        "typreceive" => "array_recv".into(),
+        "typsend" => "array_send".into(),
+        "typsubscript" => "array_subscript_handler".into(),
+        "typanalyze" => "array_typanalyze".into(),
+        "typstorage" => "x".into(),
+        name => return type_field(context, of, name),
     })
 }
 

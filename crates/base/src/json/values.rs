@@ -5,6 +5,9 @@ use super::{Json, invalid, quote, stored};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::{DataType, Datum};
 
+/// What stands before a row or an array that `json_agg` gathers.
+pub const LINE_BREAK: &str = "\n ";
+
 /// A `json` value that is an argument: NULL is null.
 pub(super) fn json_text(value: &Datum) -> &str {
     match value {
@@ -32,7 +35,14 @@ pub(super) fn build_object(members: &[Datum]) -> SqlResult<Datum> {
 /// What `json_agg` and `jsonb_agg` make of their values: `jsonb` unless they are texts.
 pub(super) fn gathered(values: &[Datum]) -> SqlResult<Datum> {
     if let Some(Datum::Text(_)) = values.iter().find(|value| !value.is_null()) {
-        return call(JsonFunction::BuildArray, values);
+        let mut values = values.to_vec();
+        // The first one stands on the line of the bracket.
+        if let Some(Datum::Text(first)) = values.first_mut()
+            && let Some(rest) = first.strip_prefix(LINE_BREAK)
+        {
+            *first = rest.into();
+        }
+        return call(JsonFunction::BuildArray, &values);
     }
     let elements = values.iter().map(jsonb_value).collect();
     Ok(datum(&Json::Array(elements)))

@@ -109,6 +109,54 @@ async fn a_driver_finds_the_type_and_its_labels_travel_in_both_forms() {
     assert_eq!(value(&client, shown).await, "mood");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn arrays_of_labels_travel_in_both_forms() {
+    let server = Server::start();
+    let client = server.session(0).await;
+    run(&client, "CREATE TYPE mood AS ENUM ('sad', 'ok', 'very happy'); CREATE TABLE days (id INT PRIMARY KEY, m mood, ms mood[])")
+        .await;
+    let insert = client.prepare("INSERT INTO days VALUES ($1, $2, $3)").await.unwrap();
+    let of = &insert.params()[2];
+    assert_eq!(of.name(), "_mood");
+    assert!(matches!(of.kind(), Kind::Array(element) if element.name() == "mood"), "{:?}", of.kind());
+    for (id, m, ms) in [
+        (1, "sad", vec![]),
+        (2, "ok", vec![Label("very happy"), Label("sad")]),
+        (3, "sad", vec![Label("ok")]),
+    ] {
+        client.execute(&insert, &[&id, &Label(m), &ms]).await.unwrap();
+    }
+    let wrong = client.execute(&insert, &[&4, &Label("ok"), &vec![Label("glad")]]).await.unwrap_err();
+    assert_eq!(state(&wrong), "22P02");
+    // By key from rows, and over columns.
+    for select in ["SELECT ms FROM days WHERE id = 2", "SELECT ms FROM days WHERE cardinality(ms) > 1"] {
+        let row = client.query_one(select, &[]).await.unwrap_or_else(|e| panic!("{select}: {e:?}"));
+        let read: Vec<Read> = row.get(0);
+        assert_eq!(read, ["very happy", "sad"].map(|text| Read(text.into())), "{select}");
+        assert_eq!(rows(&client, select).await.unwrap(), ["{\"very happy\",sad}"], "{select}");
+    }
+    let gathered = client.query_one("SELECT array_agg(m ORDER BY m) FROM days", &[]).await.unwrap();
+    assert_eq!(gathered.get::<_, Vec<Read>>(0), ["sad", "sad", "ok"].map(|text| Read(text.into())));
+    for (select, labels, found) in [
+        ("SELECT id FROM days WHERE m = ANY($1) ORDER BY id", vec![Label("sad")], vec![1, 3]),
+        (
+            "SELECT id FROM days WHERE m = ANY($1::mood[]) ORDER BY id",
+            vec![Label("ok"), Label("sad")],
+            vec![1, 2, 3],
+        ),
+        ("SELECT id FROM days WHERE m <> ALL($1) ORDER BY id", vec![], vec![1, 2, 3]),
+        ("SELECT id FROM days WHERE ms = $1 ORDER BY id", vec![Label("ok")], vec![3]),
+    ] {
+        let rows = client.query(select, &[&labels]).await.unwrap_or_else(|e| panic!("{select}: {e:?}"));
+        let ids: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+        assert_eq!(ids, found, "{select}");
+    }
+    // As a driver that knows the type's object id declares it.
+    let array = of.clone();
+    let declared = client.prepare_typed("SELECT id FROM days WHERE m = ANY($1)", &[array]).await.unwrap();
+    assert_eq!(client.query(&declared, &[&vec![Label("ok")]]).await.unwrap().len(), 1);
+}
+
 /// Out and in again, in text and in binary.
 async fn copies(client: &tokio_postgres::Client) {
     for form in ["", "(FORMAT csv)", "(FORMAT binary)"] {

@@ -105,7 +105,7 @@ impl Session {
         let catalog = self.catalog();
         let mut types = ParameterTypes(parameters.iter().map(sql::types::type_of).collect());
         let mut statement = Statement::Query(query.clone());
-        sql::arrays::write_out(&mut statement, &Default::default())?;
+        self.knowing_types(&catalog, || sql::arrays::write_out(&mut statement, &Default::default()))?;
         let plan = plan::plan(&self.context(&catalog), &statement, &mut types)?;
         if sql::with::writes(query) {
             let told = "DECLARE CURSOR must not contain data-modifying statements in WITH";

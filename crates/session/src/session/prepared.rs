@@ -64,12 +64,12 @@ impl Prepared {
         };
         let catalog = session.catalog();
         let arrays = arrays::parameters(&statement, hints);
-        for (n, data_type) in arrays::cast_elements(&statement) {
+        for (n, data_type) in session.knowing_types(&catalog, || arrays::cast_elements(&statement)) {
             parameters.found(n, data_type);
         }
         let announced = spans::announced(&statement, hints);
         let mut written_out = statement.clone();
-        arrays::write_out(&mut written_out, &arrays)?;
+        session.knowing_types(&catalog, || arrays::write_out(&mut written_out, &arrays))?;
         let plan = plan::plan(&session.context(&catalog), &written_out, &mut parameters)?;
         let planned = Planned {
             catalog: catalog.clone(),
@@ -111,7 +111,7 @@ impl Prepared {
         if !self.arrays.is_empty() {
             let mut bound = statement.clone();
             let bind = || arrays::bind(&mut bound, &self.arrays, &types, values);
-            sql::zones::within(session.settings.zone, bind)?;
+            session.knowing_types(&catalog, || sql::zones::within(session.settings.zone, bind))?;
             return plan::plan(&session.context(&catalog), &bound, &mut parameters).map(Arc::new);
         }
         let (is_own, reads_here) = (session.has_own_catalog(), session.reads_here());
@@ -174,7 +174,7 @@ impl Prepared {
         let catalog = session.catalog();
         let mut parameters = ParameterTypes::default();
         let mut statement = statement.clone();
-        arrays::write_out(&mut statement, &BTreeSet::new())?;
+        session.knowing_types(&catalog, || arrays::write_out(&mut statement, &BTreeSet::new()))?;
         let plan = plan::plan(&session.context(&catalog), &statement, &mut parameters)?;
         if parameters.0.is_empty() {
             return Ok(plan);

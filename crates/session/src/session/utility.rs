@@ -68,7 +68,7 @@ impl Session {
     /// Types of parameters as PREPARE declares them.
     fn declared(&self, types: &[ast::DataType]) -> SqlResult<Vec<Option<ParameterType>>> {
         let read = || types.iter().map(|t| names::parameter_type(t).map(Some)).collect();
-        sql::user_types::within(&self.catalog(), &self.settings.search_path, read)
+        self.knowing_types(&self.catalog(), read)
     }
 
     pub(super) async fn run_utility(

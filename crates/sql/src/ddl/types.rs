@@ -255,7 +255,7 @@ impl DdlContext<'_> {
 
     /// Columns of a type by their numbers, with their tables.
     fn columns_of(&self, of: EnumType) -> Vec<(&Table, usize)> {
-        let is_it = |c: &Column| c.data_type == DataType::Enum(of);
+        let is_it = |c: &Column| c.data_type.enumeration() == Some(of);
         let tables = self.catalog.tables.values();
         tables
             .flat_map(|table| {
@@ -270,7 +270,7 @@ impl DdlContext<'_> {
         let mut texts = Vec::new();
         for table in self.catalog.tables.values() {
             let meets = has_column_of(table, of);
-            let is_of_type = |column: &Column| column.data_type == DataType::Enum(of);
+            let is_of_type = |column: &Column| column.data_type.enumeration() == Some(of);
             let mut add = |kind: Kind, goes: bool, what: String, sql: &str| {
                 let (what, sql) = (format!("{what} of table {}", table.name), format!("SELECT {sql}"));
                 texts.push(Kept { what, schema: table.schema.clone(), sql, kind, meets, goes });
@@ -352,7 +352,7 @@ impl DdlContext<'_> {
             let mut columns = table.retyped(renamed).columns;
             for (column, before) in columns.iter_mut().zip(&table.columns) {
                 let Some(sql) = before.default.as_ref().filter(|_| !before.hidden) else { continue };
-                let is_of_type = before.data_type == DataType::Enum(of);
+                let is_of_type = before.data_type.enumeration() == Some(of);
                 let is_default = before.identity != Identity::Generated;
                 if is_of_type && is_default && self.is_constant(before, sql, code)? {
                     column.default = Some(format!("'{}'", to.replace('\'', "''")));
@@ -399,15 +399,15 @@ fn names_it(of: EnumType) -> impl Fn(&ast::Expr) -> bool {
             ast::Expr::TypedString(typed) => Some(&typed.data_type),
             _ => None,
         };
-        named.is_some_and(|t| names::data_type(t).is_ok_and(|t| t == DataType::Enum(of)))
+        named.is_some_and(|t| names::data_type(t).is_ok_and(|t| t.enumeration() == Some(of)))
     }
 }
 
 fn has_column_of(table: &Table, of: EnumType) -> bool {
-    table.columns.iter().any(|c| c.data_type == DataType::Enum(of))
+    table.columns.iter().any(|c| c.data_type.enumeration() == Some(of))
 }
 
-/// Whether an expression is a label as a literal.
+/// Whether an expression is a label as a literal, or an array with it as one.
 fn has_label(label: &str) -> impl Fn(&ast::Expr) -> bool {
     move |e| {
         let value = match e {
@@ -415,7 +415,9 @@ fn has_label(label: &str) -> impl Fn(&ast::Expr) -> bool {
             ast::Expr::TypedString(typed) => &typed.value.value,
             _ => return false,
         };
-        value.clone().into_string().is_some_and(|text| text == label)
+        let is_in = |array: Vec<Option<String>>| array.iter().flatten().any(|element| element == label);
+        let text = value.clone().into_string();
+        text.is_some_and(|text| text == label || base::text::array::parse(&text).is_ok_and(is_in))
     }
 }
 

@@ -259,6 +259,8 @@ impl ExprLowering<'_> {
             (None, "current_user" | "session_user" | "user" | "current_role" | "current_catalog") => {
                 Err(Refusal::TooRich)
             }
+            // A relation's name alone is its whole row.
+            _ if self.scope.has_qualifier(&names::fold(ident)) => Err(Refusal::TooRich),
             _ => Err(missing.into()),
         }
     }

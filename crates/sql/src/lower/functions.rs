@@ -5,6 +5,7 @@ use super::expr::{ExprLowering, Typed, convert, in_bounds, today};
 use super::{Lowered, Refusal};
 use crate::names;
 use crate::types::NUMERIC;
+use base::element::Element;
 use base::error::SqlState;
 use base::expr::{BinaryOperator, Expr, Function, ZoneFunction};
 use base::zone::Zone;
@@ -107,6 +108,9 @@ impl ExprLowering<'_> {
             ("greatest", [_, ..]) => self.alike(Function::Greatest, &arguments, "GREATEST")?,
             ("least", [_, ..]) => self.alike(Function::Least, &arguments, "LEAST")?,
             ("nullif", [_, _]) => self.alike(Function::NullIf, &arguments, "NULLIF")?,
+            ("enum_first" | "enum_last", [_]) | ("enum_range", [_] | [_, _]) => {
+                self.labels(name, &arguments)?
+            }
             ("concat", [_, ..]) => {
                 let mut texts = Vec::new();
                 for argument in &arguments {
@@ -122,6 +126,31 @@ impl ExprLowering<'_> {
                 Typed::known(Expr::Call(Function::Concat, texts), DataType::Text)
             }
             _ => return Err(Refusal::TooRich),
+        })
+    }
+
+    /// Labels of the type that an argument is of, between two constants if there are two.
+    fn labels(&mut self, name: &str, arguments: &[&ast::Expr]) -> Lowered<Typed> {
+        let typed = arguments.iter().map(|e| self.lower(e)).collect::<Lowered<Vec<_>>>()?;
+        let is_label = |t: &Typed| matches!(t.data_type(), DataType::Enum(_));
+        let Some(DataType::Enum(of)) = typed.iter().find(|t| is_label(t)).map(Typed::data_type) else {
+            return Err(Refusal::TooRich);
+        };
+        let mut bounds = [None, None];
+        for (bound, typed) in bounds.iter_mut().zip(typed).filter(|_| arguments.len() == 2) {
+            *bound = match self.resolve(typed, DataType::Enum(of))?.expr {
+                Expr::Constant(Datum::Int(code)) => Some(code),
+                Expr::Constant(Datum::Null) => None,
+                _ => return Err(Refusal::TooRich),
+            };
+        }
+        let value = Expr::Constant(crate::user_types::labels(name, of, bounds)?);
+        Ok(match name {
+            "enum_range" => {
+                let of = Element::of(DataType::Enum(of)).ok_or(Refusal::TooRich)?;
+                Typed::known(value, DataType::Array(of))
+            }
+            _ => Typed::known(value, DataType::Enum(of)),
         })
     }
 

@@ -78,7 +78,10 @@ impl ExprLowering<'_> {
 
     /// A function of JSON; `None` if it is none. Errors: 42883 for arguments of other types.
     pub(super) fn json_function(&mut self, name: &str, arguments: &[&ast::Expr]) -> Lowered<Option<Typed>> {
-        let Some(call) = json::call(name).filter(|_| !arguments.is_empty()) else { return Ok(None) };
+        let is_of_rows = name == json::ROW_TO_JSON;
+        let Some(call) = json::call(name).filter(|_| !arguments.is_empty() && !is_of_rows) else {
+            return Ok(None);
+        };
         call.refuse_odd(arguments.len())?;
         let mut lowered = Vec::with_capacity(arguments.len());
         for (n, argument) in arguments.iter().enumerate() {

@@ -19,9 +19,11 @@ const OF_QUERY: &str = "\u{f8ff}type of the query";
 /// - CREATE UNLOGGED TABLE as CREATE TABLE: a table that keeps more than was asked;
 /// - FOR NO KEY UPDATE as FOR UPDATE and FOR KEY SHARE as FOR SHARE, the stronger lock;
 /// - VACUUM and ANALYZE without their options and lists of columns, which change nothing here;
+/// - `->-1` as `-> -1`;
 /// - COPY (FREEZE on) and (HEADER off) as true and false;
 /// - CREATE TABLE t (a, b) AS with a type for each column.
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let tokens = with_signs_apart(tokens);
     let has = |word: &str| tokens.iter().any(|t| is_word(t, word));
     const WORDS: &[&str] = &[
         "abort", "unlogged", "key", "create", "vacuum", "analyze", "analyse", "copy", "table", "operator",
@@ -112,6 +114,23 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     made
+}
+
+/// `->-1` is an arrow and a number with a sign: no operator of PostgreSQL's ends so.
+fn with_signs_apart(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let arrow = |t: &TokenWithSpan| match &t.token {
+        Token::CustomBinaryOperator(operator) if operator == "->-" => Some(Token::Arrow),
+        Token::CustomBinaryOperator(operator) if operator == "->>-" => Some(Token::LongArrow),
+        _ => None,
+    };
+    if !tokens.iter().any(|t| arrow(t).is_some()) {
+        return tokens;
+    }
+    let apart = |t: TokenWithSpan| match arrow(&t) {
+        Some(token) => [token, Token::Minus].map(|token| TokenWithSpan { token, span: t.span }).to_vec(),
+        None => vec![t],
+    };
+    tokens.into_iter().flat_map(apart).collect()
 }
 
 /// Whether the last of a statement's words, TABLE, stands where a query may begin.

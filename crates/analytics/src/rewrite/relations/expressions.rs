@@ -1,6 +1,6 @@
 //! Names in expressions, and the subqueries among them.
 
-use super::offer::Offer;
+use super::offer::{Offer, Relation};
 use super::{Place, Resolver, shown};
 use crate::rewrite::correlated::{self, Outside};
 use crate::rewrite::subqueries::{self, Surroundings};
@@ -47,7 +47,12 @@ impl<'r, 'a> Walk<'r, 'a> {
             }
             let mut found = offer.named(name);
             match (found.next(), found.next()) {
-                (None, _) => {}
+                (None, _) => {
+                    if let Some(row) = offer.relation_named(name).and_then(Relation::row) {
+                        self.resolver.is_correlated |= level > 0;
+                        return row.map(Some);
+                    }
+                }
                 (Some(one), None) => {
                     self.resolver.is_correlated |= level > 0;
                     // What comes from outside says from where, unless something inside is called the same.

@@ -4,7 +4,7 @@ use super::{MARK, Names, Place, shown};
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, SelectItemQualifiedWildcardKind, TableWithJoins,
+    Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableWithJoins,
 };
 use sql::lower::output_name;
 
@@ -12,6 +12,33 @@ use sql::lower::output_name;
 pub struct Relation {
     pub qualifier: String,
     pub columns: Names,
+    /// An outer join may have no row of it.
+    pub may_be_missing: bool,
+    /// Its rows are the values of its only column: it is a set that a function makes.
+    pub is_of_values: bool,
+}
+
+impl Relation {
+    /// The row of all its columns, as a value. `None` if they are not known. Errors: none but those of names that the parser
+    /// does not read.
+    pub fn row(&self) -> Option<SqlResult<Expr>> {
+        let columns = self.columns.as_ref().filter(|columns| !columns.is_empty())?;
+        let column = |name: &String| format!("{}.{}", quoted(&self.qualifier), quoted(name));
+        let literal = |name: &str| format!("'{}'", name.replace('\'', "''"));
+        if self.is_of_values {
+            return columns.first().map(|name| sql::parse::parse_expr(&column(name)));
+        }
+        let members = columns.iter().map(|name| format!("{}, {}", literal(shown(name)), column(name)));
+        let row = format!("{}({})", crate::composites::ROW, members.collect::<Vec<_>>().join(", "));
+        Some(sql::parse::parse_expr(&match self.may_be_missing {
+            false => row,
+            true => {
+                let nulls = columns.iter().map(|name| format!("{} IS NULL", column(name)));
+                let is_missing = nulls.collect::<Vec<_>>().join(" AND ");
+                format!("CASE WHEN {is_missing} THEN NULL ELSE {row} END")
+            }
+        }))
+    }
 }
 
 /// A column in the order of `*`.
@@ -32,6 +59,15 @@ impl Output {
             expr => SelectItem::ExprWithAlias { expr: expr.clone(), alias: quoted(&self.name) },
         }
     }
+}
+
+/// Whether a query stands for a function that makes values.
+pub fn is_set_of_values(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let [item] = select.projection.as_slice() else { return false };
+    let text = item.to_string();
+    let is_unnested = text.starts_with("unnest(") || text.starts_with("CAST(unnest(");
+    select.from.is_empty() && is_unnested && text.contains("meridian_")
 }
 
 /// What FROM offers.
@@ -57,7 +93,11 @@ impl Offer {
             is_merged: false,
         };
         let outputs = columns.as_ref().map(|columns| columns.iter().map(output).collect());
-        Offer { relations: vec![Relation { qualifier, columns }], outputs, from: Vec::new() }
+        Offer {
+            relations: vec![Relation { qualifier, columns, may_be_missing: false, is_of_values: false }],
+            outputs,
+            from: Vec::new(),
+        }
     }
     pub fn add(&mut self, other: Offer) {
         self.relations.extend(other.relations);
@@ -65,6 +105,15 @@ impl Offer {
             (Some(outputs), Some(more)) => outputs.extend(more),
             (outputs, _) => *outputs = None,
         }
+    }
+    /// The relation of a name.
+    pub fn relation_named(&self, qualifier: &str) -> Option<&Relation> {
+        self.relations.iter().find(|relation| relation.qualifier == qualifier)
+    }
+    /// Rows of its relations may be missing from here on.
+    pub fn is_outer(mut self) -> Offer {
+        self.relations.iter_mut().for_each(|relation| relation.may_be_missing = true);
+        self
     }
     /// How many columns there are, as far as is known.
     pub fn width(&self) -> u64 {
@@ -131,8 +180,10 @@ pub fn name_items(select: &mut Select, offer: &Offer, place: Place) -> Names {
         let wanted = if occurs_twice(name) { format!("{name}{MARK}{n}") } else { name.clone() };
         let is_named = match &*item {
             SelectItem::UnnamedExpr(Expr::Identifier(i)) => sql::names::fold(i) == wanted,
+            // The planner has another name for what comes from outside.
             SelectItem::UnnamedExpr(Expr::CompoundIdentifier(p)) => {
-                p.last().is_some_and(|i| sql::names::fold(i) == wanted)
+                let is_own = |i: &Ident| offer.relation_named(&sql::names::fold(i)).is_some();
+                p.last().is_some_and(|i| sql::names::fold(i) == wanted) && p.first().is_some_and(is_own)
             }
             SelectItem::ExprWithAlias { alias, .. } => sql::names::fold(alias) == wanted,
             _ => false,

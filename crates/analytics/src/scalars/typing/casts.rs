@@ -5,7 +5,7 @@ use super::super::evaluated::{Computation, SpanOperation, call};
 use super::super::inference::kind_of;
 use super::super::kinds::{Family, Kind, kind_of_field};
 use super::Settled;
-use super::constants::{converted, folded, narrowed, native};
+use super::constants::{converted, folded, is_of_labels, literal, narrowed, native};
 use base::convert::{Castable, castable};
 use base::datum::NUMERIC_UNLIMITED;
 use base::element::Element;
@@ -35,6 +35,9 @@ pub(in super::super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSc
         return Ok(Some(folded));
     }
     let (from, to) = (kind_of(inner, schema), kind_of_field(field));
+    if let Some(made) = cast_of_labels(inner, from, field, schema)? {
+        return Ok(Some(made));
+    }
     match (from, to) {
         // The kernel would make an array of the one value.
         (Kind::Known(_) | Kind::Span, Kind::Foreign) if field.data_type().is_nested() => {
@@ -90,6 +93,22 @@ pub(in super::super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSc
             }
             Ok(cast_known(inner, a, b, schema))
         }
+    }
+}
+
+/// A cast to or from an array of labels, which the kernel does not know. Errors: 42846; those of literals.
+fn cast_of_labels(inner: &Expr, from: Kind, field: &FieldRef, schema: &dyn ExprSchema) -> Settled {
+    let to = types::element_type(field.data_type()).and_then(Element::of).map(DataType::Array);
+    let own = list_of(inner, schema).map(DataType::Array);
+    match (from, own, to) {
+        (Kind::Unknown, _, Some(to)) if is_of_labels(to) => literal(inner, Kind::Known(to)).map(Some),
+        (Kind::Foreign, Some(own), Some(to)) if is_of_labels(own) || is_of_labels(to) => {
+            if castable(own, to) == Castable::No {
+                return Err(base::convert::cannot_cast(&own.name(), &to.name()));
+            }
+            Ok(Some(if own == to { inner.clone() } else { converted(inner.clone(), own, to) }))
+        }
+        _ => Ok(None),
     }
 }
 

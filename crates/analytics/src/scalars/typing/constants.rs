@@ -25,7 +25,18 @@ pub(in super::super) fn literal(e: &Expr, kind: Kind) -> SqlResult<Expr> {
     }
 }
 
+/// Whether a type is one of arrays of labels. The planner shows constant lists by their elements' time zone, which that of
+/// labels is not, so no expression of such a type is a constant: it is computed by a call.
+pub(in super::super) fn is_of_labels(t: DataType) -> bool {
+    matches!(t, DataType::Array(of) if of.data_type().enumeration().is_some())
+}
+
 pub(super) fn null(kind: Kind) -> Expr {
+    if let Kind::Known(t) = kind
+        && is_of_labels(t)
+    {
+        return constant(&Datum::Null, t);
+    }
     let field = field_of("", kind);
     let value = ScalarValue::try_new_null(field.data_type()).unwrap_or(ScalarValue::Null);
     Expr::Literal(value, metadata(kind))
@@ -37,13 +48,20 @@ pub(super) fn metadata(kind: Kind) -> Option<FieldMetadata> {
 }
 
 /// A value as a literal of its type; decimals keep their own digits.
-pub(super) fn constant(value: &Datum, t: DataType) -> Expr {
+pub(in super::super) fn constant(value: &Datum, t: DataType) -> Expr {
     let t = match (value, t) {
         (Datum::Decimal(d), DataType::Numeric { .. }) => {
             DataType::Numeric { precision: 38, scale: d.scale() }
         }
         _ => t,
     };
+    if is_of_labels(t) {
+        return call(
+            Computation::Scalar(base::expr::Expr::Constant(value.clone())),
+            Vec::new(),
+            Kind::Known(t),
+        );
+    }
     match types::scalar(value, t) {
         Some(scalar) => Expr::Literal(scalar, metadata(Kind::Known(t))),
         None => null(Kind::Known(t)),

@@ -1,4 +1,4 @@
-//! What a cluster has one of: `pg_database`, `pg_tablespace`, `pg_settings`.
+//! What a cluster has one of: `pg_database`, `pg_tablespace`, `pg_settings`, `pg_available_extensions`.
 
 use super::super::{Made, privileges};
 use super::{BOOL, DATABASE, INT, OID, OWNER, TEXT, int, text};
@@ -67,5 +67,24 @@ pub(super) fn tablespace() -> Made {
         ("spcoptions", TEXT),
     ]);
     made.rows.push(vec![int(1663), text("pg_default"), int(OWNER), Datum::Null, Datum::Null]);
+    made
+}
+
+/// What CREATE EXTENSION accepts.
+pub(super) fn available_extensions() -> Made {
+    let mut made = Made::new(&[
+        ("name", TEXT),
+        ("default_version", TEXT),
+        ("installed_version", TEXT),
+        ("comment", TEXT),
+    ]);
+    for (name, version, comment) in [
+        ("pgcrypto", "1.3", "cryptographic functions"),
+        ("plpgsql", "1.0", "PL/pgSQL procedural language"),
+        ("uuid-ossp", "1.1", "generate universally unique identifiers (UUIDs)"),
+    ] {
+        // Their functions are there without being asked for.
+        made.rows.push(vec![text(name), text(version), text(version), text(comment)]);
+    }
     made
 }

@@ -90,8 +90,8 @@ impl ExprLowering<'_> {
         }
         let (left, right) = (self.lower(left)?, self.lower(right)?);
         match operator {
-            // What is put together with an array is an array.
-            BinaryOperator::Concat if is_array(&left) || is_array(&right) => Err(Refusal::TooRich),
+            // What is put together with an array is an array, with bytes it is bytes.
+            BinaryOperator::Concat if is_list(&left) || is_list(&right) => Err(Refusal::TooRich),
             BinaryOperator::Concat => {
                 let (left, right) =
                     (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?);
@@ -262,8 +262,9 @@ pub(in crate::lower) fn in_bounds(expr: Expr, data_type: DataType) -> Expr {
     }
 }
 
-fn is_array(typed: &Typed) -> bool {
-    matches!(typed.kind, Kind::Known(DataType::Array(_)))
+/// Whether a value is an array, or a byte string.
+fn is_list(typed: &Typed) -> bool {
+    matches!(typed.kind, Kind::Known(DataType::Array(_) | DataType::Bytea))
 }
 
 fn no_operator(symbol: &str, left: DataType, right: DataType) -> SqlError {
