@@ -80,6 +80,8 @@ mod server;
 mod shapes;
 #[path = "wire/table_locks.rs"]
 mod table_locks;
+#[path = "wire/temporary_tables.rs"]
+mod temporary_tables;
 #[path = "wire/tls.rs"]
 mod tls;
 #[path = "wire/vanishing.rs"]

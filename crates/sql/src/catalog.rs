@@ -65,10 +65,7 @@ fn in_schemas<'c>(
     name: &str,
 ) -> Option<&'c Arc<Sequence>> {
     let within = |schema: &str| catalog.sequences.values().find(|s| s.schema == schema && s.name == name);
-    match schema {
-        Some(schema) => within(schema),
-        None => search_path.iter().find_map(|schema| within(schema)),
-    }
+    crate::temporary::schemas(schema, search_path).find_map(within)
 }
 
 fn undefined(name: &str) -> SqlError {

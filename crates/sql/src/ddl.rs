@@ -13,6 +13,7 @@ mod like;
 pub mod placement;
 mod roles;
 mod sequences;
+mod temporary;
 mod types;
 mod views;
 
@@ -109,7 +110,8 @@ pub fn plan(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
 }
 
 fn plan_over_types(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
-    let permitted = context.permit(plan_change(context, statement)?)?;
+    let planned = context.with_temporary_schema(plan_change(context, statement)?)?;
+    let permitted = context.permit(planned)?;
     let mut ddl = context.keep_views(statement, permitted)?;
     ddl.actions.extend(ddl.remade_views.drain(..).map(SchemaAction::PutView));
     Ok(ddl)
@@ -144,14 +146,10 @@ fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {
             context.create_schema(schema_name, *if_not_exists)
         }
-        Statement::CreateSequence {
-            temporary: false,
-            if_not_exists,
-            name,
-            sequence_options,
-            owned_by,
-            data_type: _,
-        } => context.create_sequence(name, *if_not_exists, sequence_options, owned_by.as_ref()),
+        Statement::CreateSequence { temporary, if_not_exists, name, sequence_options, owned_by, .. } => {
+            let name = (name, *temporary);
+            context.create_sequence(name, *if_not_exists, sequence_options, owned_by.as_ref())
+        }
         other => Err(SqlError::unsupported(first_words(other))),
     }
 }
@@ -164,24 +162,6 @@ pub fn first_words(statement: &Statement) -> String {
 }
 
 impl DdlContext<'_> {
-    /// Schema and name of something to be created. Errors: 3F000.
-    fn new_name(&self, name: &ast::ObjectName) -> SqlResult<(String, String)> {
-        let (schema, name) = names::qualified(name, self.database)?;
-        let schema = match schema {
-            Some(schema) => schema,
-            None => self.search_path.iter().find(|s| self.catalog.schemas.contains(s)).cloned().ok_or_else(
-                || SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in"),
-            )?,
-        };
-        if !self.catalog.schemas.contains(&schema) {
-            return Err(SqlError::new(
-                SqlState::INVALID_SCHEMA_NAME,
-                format!("schema \"{schema}\" does not exist"),
-            ));
-        }
-        Ok((schema, name))
-    }
-
     fn find_table(&self, name: &ast::ObjectName) -> SqlResult<&Arc<Table>> {
         names::find_table(self.catalog, self.search_path, self.database, name)
     }
@@ -342,6 +322,7 @@ impl DdlContext<'_> {
 
     fn drop_schema(&self, name: &ast::ObjectName, cascade: bool) -> SqlResult<Vec<SchemaAction>> {
         let name = names::parts(name)?.pop().expect("a name has a part");
+        temporary::refuse_schema(&name)?;
         if !self.catalog.schemas.contains(&name) {
             return Err(SqlError::new(
                 SqlState::INVALID_SCHEMA_NAME,

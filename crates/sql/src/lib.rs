@@ -20,6 +20,7 @@ pub mod parse;
 pub mod places;
 pub mod privileges;
 pub mod spans;
+pub mod temporary;
 pub mod types;
 pub mod user_types;
 pub mod views;

@@ -232,7 +232,7 @@ fn class(context: &Context<'_>) -> Made {
                 int(0),
                 Datum::Bool(indexed),
                 no(),
-                text("p"),
+                text(if sql::temporary::is_temporary(schema) { "t" } else { "p" }),
                 text(kind),
                 int(columns as i64),
                 int(checks as i64),

@@ -101,6 +101,7 @@ impl Session {
             self.roll_back().await;
             return Err(error);
         }
+        self.end_temporary()?;
         let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
         // A COMMIT that is cancelled half-way must not keep versions alive.
         let mut pin = Pinned { cluster: self.cluster().clone(), pin: transaction.pin.take() };

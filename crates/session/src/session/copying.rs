@@ -314,7 +314,7 @@ impl Session {
             self.insert_rows(plan, None, rows, &binding, &mut written).await?;
             return Ok(written.affected);
         }
-        if super::foreign_keys::concern_insert(plan) {
+        if super::foreign_keys::concern_insert(plan) || self.empties_at_commit() {
             let mut attempts = 0;
             loop {
                 self.begin(false, true);

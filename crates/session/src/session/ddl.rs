@@ -35,10 +35,12 @@ impl Session {
         if let Statement::CreateTable(create) = statement
             && create.query.is_some()
         {
-            return match self.transaction {
-                Some(_) => Box::pin(self.create_as(create, parameters)).await,
-                None => Box::pin(self.run_alone(statement, parameters)).await,
-            };
+            if self.transaction.is_some() {
+                return Box::pin(self.create_as(create, parameters)).await;
+            }
+            let gateway = self.gateway.clone();
+            let _turn = gateway.turn_to_change(statement).await;
+            return Box::pin(self.run_alone(statement, parameters)).await;
         }
         if self.transaction.is_some() {
             if !self.moves_home(statement)? {
@@ -53,6 +55,8 @@ impl Session {
             }
             self.end_implicit().await?;
         }
+        let gateway = self.gateway.clone();
+        let _turn = gateway.turn_to_change(statement).await;
         let mut attempts = 0;
         loop {
             self.look_up_catalog();
@@ -66,6 +70,10 @@ impl Session {
             if planned.rewrites.is_some() || self.asks_for_rows(&planned.actions) {
                 return Box::pin(self.run_alone(statement, parameters)).await;
             }
+            if super::temporary::is_gone_at_once(statement) {
+                self.tell_notices(notices);
+                return Ok(Response::Command(tag.into()));
+            }
             let before = self.catalog();
             let base_version = before.version;
             let actions = planned.actions.clone();
@@ -76,6 +84,7 @@ impl Session {
                 }
                 Err(e) => return Err(e),
                 Ok(()) => {
+                    self.temporary.note(statement, &planned.actions);
                     self.bring_indexes(&before, &planned.actions).await?;
                     self.tell_notices(notices);
                     return Ok(Response::Command(tag.into()));
@@ -192,6 +201,7 @@ impl Session {
             }
             self.open().change_catalog(&known, &planned.actions)?;
             self.gateway.keep_ids(self.catalog().next_id);
+            self.temporary.note(statement, &planned.actions);
             if let Some(rewrite) = &planned.rewrites {
                 self.write_anew(rewrite, rows).await?;
             }

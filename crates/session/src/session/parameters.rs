@@ -50,6 +50,6 @@ impl Session {
 
     /// Reported settings (ParameterStatus) that changed since the last call.
     pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
-        std::mem::take(&mut self.changed)
+        std::mem::take(&mut self.told.changed)
     }
 }

@@ -331,8 +331,8 @@ impl DdlContext<'_> {
         ddl: &mut Ddl,
     ) -> SqlResult<()> {
         let (schema, index_name) = sql_names::qualified(name, self.database)?;
-        let schemas = schema.map_or_else(|| self.search_path.to_vec(), |s| vec![s]);
-        let found = schemas.iter().find_map(|s| self.catalog.index_named(s, &index_name));
+        let mut schemas = crate::temporary::schemas(schema.as_deref(), self.search_path);
+        let found = schemas.find_map(|s| self.catalog.index_named(s, &index_name));
         let (table, index) = found.ok_or_else(|| {
             SqlError::new(SqlState::UNDEFINED_OBJECT, format!("index \"{index_name}\" does not exist"))
         })?;

@@ -326,6 +326,9 @@ impl DdlContext<'_> {
     }
     /// Errors: 42501.
     pub(super) fn check_create(&self, schema: &str) -> SqlResult<()> {
+        if crate::temporary::is_temporary(schema) {
+            return self.check_temporary();
+        }
         match self.roles().may(self.standing, &Object::Schema(schema.into()), Privileges::CREATE) {
             true => Ok(()),
             false => Err(denied("schema", schema)),
@@ -343,6 +346,8 @@ impl DdlContext<'_> {
         let mut owned: Vec<Object> = Vec::new();
         for action in &ddl.actions {
             match action {
+                // Its tables are held against the right to make some.
+                SchemaAction::CreateSchema(name) if crate::temporary::is_temporary(name) => {}
                 SchemaAction::CreateSchema(name) => {
                     if !self.roles().may(self.standing, &Object::Database, Privileges::CREATE) {
                         return Err(denied("database", self.database));

@@ -45,13 +45,14 @@ impl DdlContext<'_> {
             let hint = "CREATE TABLE … AS keeps a result; CREATE VIEW reads anew each time.";
             return Err(SqlError::unsupported("CREATE MATERIALIZED VIEW").hint(hint));
         }
-        if create.temporary {
-            return Err(SqlError::unsupported("CREATE TEMPORARY VIEW"));
-        }
         if !matches!(create.options, ast::CreateTableOptions::None) || create.params.is_some() {
             return Err(SqlError::unsupported("CREATE VIEW with options"));
         }
-        let (schema, name) = self.new_name(&create.name)?;
+        let reads_temporary = !create.temporary && self.reads_temporary(&create.query);
+        let (schema, name) = self.new_name(&create.name, create.temporary || reads_temporary)?;
+        if reads_temporary {
+            ddl.notices.push((SqlState::SUCCESSFUL, format!("view \"{name}\" will be a temporary view")));
+        }
         let known = self.catalog.relation_named(&schema, &name);
         let before = match known {
             Some(Relation::View(view)) if create.or_replace => Some(view),
@@ -209,7 +210,7 @@ impl DdlContext<'_> {
     }
 
     /// Puts its schema before every table and view of a query; answers which these are.
-    fn qualify(&self, query: &mut Query) -> BTreeMap<TableId, Vec<usize>> {
+    pub(super) fn qualify(&self, query: &mut Query) -> BTreeMap<TableId, Vec<usize>> {
         let check = self.names();
         let mut walk = Qualify { check: &check, scopes: Vec::new(), read: Vec::new(), named: Vec::new() };
         let _ = query.visit(&mut walk);
