@@ -44,6 +44,8 @@ mod full_disk;
 mod generated_columns;
 #[path = "wire/isolation.rs"]
 mod isolation;
+#[path = "wire/materialized_views.rs"]
+mod materialized_views;
 #[path = "wire/memory.rs"]
 mod memory;
 #[path = "wire/merge_and_with.rs"]

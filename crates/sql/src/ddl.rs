@@ -6,10 +6,12 @@
 mod alter_table;
 mod comments;
 mod create_table;
+mod dependents;
 mod foreign_keys;
 mod generated;
 mod grants;
 mod like;
+mod materialized;
 pub mod placement;
 mod roles;
 mod sequences;
@@ -60,7 +62,7 @@ pub struct Ddl {
     pub notices: Vec<(SqlState, String)>,
     /// A table whose rows are written into another one, which takes its place.
     pub rewrites: Option<Rewrite>,
-    /// Views over a table that is made anew.
+    /// Stored queries over a table that is made anew.
     remade_views: Vec<View>,
 }
 
@@ -274,6 +276,10 @@ impl DdlContext<'_> {
                     ddl.tag = "DROP VIEW";
                     self.drop_view(name)
                 }
+                ast::ObjectType::MaterializedView => {
+                    ddl.tag = "DROP MATERIALIZED VIEW";
+                    self.drop_materialized(name)
+                }
                 ast::ObjectType::Schema => {
                     ddl.tag = "DROP SCHEMA";
                     self.drop_schema(name, cascade)
@@ -308,12 +314,14 @@ impl DdlContext<'_> {
 
     fn drop_table(&self, name: &ast::ObjectName) -> SqlResult<Vec<SchemaAction>> {
         match self.find_table(name) {
-            Ok(table) => Ok(vec![SchemaAction::DropTable(table.id)]),
-            Err(_) if self.find_relation(name).is_ok() => {
-                let name = names::parts(name)?.pop().expect("a name has a part");
-                Err(views::wrong_kind(&name, "table"))
+            Ok(table) if crate::materialized::is_one(self.catalog, table.id) => {
+                Err(self.not_a(table, "table"))
             }
+            Ok(table) => Ok(vec![SchemaAction::DropTable(table.id)]),
             Err(mut e) => {
+                if let Ok(found) = self.find_relation(name) {
+                    return Err(self.not_a(found.shape(), "table"));
+                }
                 e.message = e.message.replacen("relation", "table", 1);
                 Err(e)
             }

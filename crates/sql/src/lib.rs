@@ -14,6 +14,7 @@ pub mod given;
 pub mod interrupt;
 pub mod json;
 pub mod lower;
+pub mod materialized;
 pub mod names;
 pub mod panics;
 pub mod parse;

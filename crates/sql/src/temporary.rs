@@ -6,8 +6,8 @@
 //! KEEPS: a schema of this kind is found by its name only where it is on the search path, so other sessions reach nothing
 //! in it; no two sessions, nor two lives of a node, have one name.
 
-use base::NodeId;
 use base::schema::{Catalog, SchemaAction, Sequence};
+use base::{NodeId, TableId};
 
 /// What every session calls its own schema.
 pub const ALIAS: &str = "pg_temp";
@@ -71,6 +71,38 @@ pub fn shown(search_path: &[String]) -> impl Iterator<Item = &String> {
 pub fn key_of(search_path: &[String], catalog: &Catalog) -> String {
     let is_there = |schema: &&String| !is_temporary(schema) || catalog.schemas.contains(schema);
     search_path.iter().filter(is_there).cloned().collect::<Vec<_>>().join(",")
+}
+
+/// What an action makes, with its indexes.
+fn made_by(action: &SchemaAction) -> Vec<TableId> {
+    match action {
+        SchemaAction::CreateTable(table) | SchemaAction::AlterTable(table) => {
+            table.indexes.iter().map(|index| index.id).chain([table.id]).collect()
+        }
+        SchemaAction::CreateSequence(sequence) => vec![sequence.id],
+        SchemaAction::PutView(view) => vec![view.shape.id],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a change makes something temporary.
+pub fn makes_some(actions: &[SchemaAction]) -> bool {
+    actions.iter().any(|action| match action {
+        SchemaAction::CreateTable(table) => is_temporary(&table.schema),
+        SchemaAction::CreateSequence(sequence) => is_temporary(&sequence.schema),
+        SchemaAction::PutView(view) => is_temporary(&view.shape.schema),
+        _ => false,
+    })
+}
+
+/// Ids that a change has given to what it makes.
+pub fn ids_of(actions: &[SchemaAction]) -> impl Iterator<Item = TableId> + '_ {
+    actions.iter().flat_map(made_by)
+}
+
+/// The first id behind all that a change has given.
+pub fn id_behind(actions: &[SchemaAction]) -> u32 {
+    ids_of(actions).map(|id| id.0 + 1).max().unwrap_or(0)
 }
 
 /// The catalog without other sessions' temporary tables; `None`: it is that already.

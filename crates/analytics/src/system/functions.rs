@@ -434,6 +434,10 @@ impl CatalogFunction {
             }
             "pg_get_viewdef" => match named()? {
                 Object::View(view) => Some(super::views_of_users::definition(view)),
+                Object::Table(table) => {
+                    let view = sql::materialized::of(context.catalog, table.id)?;
+                    Some(super::views_of_users::definition(view))
+                }
                 _ => None,
             },
             "meridian_column_privileges" => match named()? {

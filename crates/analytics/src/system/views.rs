@@ -227,7 +227,7 @@ fn columns(context: &Context<'_>) -> Made {
         ("generation_expression", TEXT),
         ("is_updatable", TEXT),
     ]);
-    for table in context.catalog.shapes() {
+    for table in sql::materialized::shapes(context.catalog) {
         for (number, column) in table.visible_columns() {
             let (name, length, precision, scale) = match column.data_type {
                 DataType::Varchar { length } => ("character varying".into(), Some(length), None, None),

@@ -84,6 +84,7 @@ impl Session {
             parameters: &mut types,
         };
         let table = lowering.table(table_name)?;
+        sql::materialized::refuse_copy(&catalog, &table)?;
         let names: Vec<ast::ObjectName> = columns.iter().map(|c| ast::ObjectName::from(c.clone())).collect();
         let targets = copied_columns(&table, lowering.insert_targets(&table, &names)?, names.is_empty())?;
         let (defaults, generated) = (lowering.defaults(&table)?, lowering.generated(&table)?);

@@ -6,8 +6,8 @@
 
 use super::Session;
 use super::plan::Plan;
-use super::roles::SESSION_USER;
 use super::settings::Settings;
+use super::transaction::Transaction;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
@@ -15,6 +15,9 @@ use base::{Datum, SqlError, TableId};
 use sqlparser::ast::{self, Statement};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// How often a change of temporary tables is taken to another catalog before it is refused.
+const ATTEMPTS: usize = 64;
 
 /// Tables that COMMIT empties (`false`) or drops (`true`). Some of them may have come to nothing.
 #[derive(Default)]
@@ -122,7 +125,30 @@ impl Session {
             return Ok(());
         }
         let known = self.known.clone();
-        self.open().change_catalog(&known, &actions)
+        self.open().change_catalog(&known, &actions)?;
+        self.open().forget_undone();
+        Ok(())
+    }
+
+    /// Orders what a transaction has changed of the catalog. What is temporary goes over whatever catalog there is by
+    /// then; everything else is refused (40001) if others came between.
+    pub(super) async fn commit_changes(&mut self, transaction: &mut Transaction) -> SqlResult<()> {
+        let topology = self.cluster().topology().clone();
+        let carries_over = transaction.changes_only_temporary() && !self.is_named();
+        let gateway = self.gateway.clone();
+        let _turn = if carries_over { Some(gateway.temporary.turn().await) } else { None };
+        let mut attempts = 0;
+        loop {
+            if carries_over && !transaction.carry_over(&gateway.catalog())? {
+                return Err(base::schema::stale_schema());
+            }
+            let Some(program) = transaction.migration(&topology) else { return Ok(()) };
+            match self.submit(program, super::catalog::everywhere(&topology)).await {
+                Err(e) if super::is_stale(&e) && carries_over && attempts < ATTEMPTS => attempts += 1,
+                ended => return ended.map(|_| ()),
+            }
+            self.refresh_catalog().await?;
+        }
     }
 
     /// Changes the catalog, as a transaction of its own; nothing is done where there is nothing to do.
@@ -155,14 +181,7 @@ impl Session {
             ));
         }
         if matches!(object_type, ast::DiscardObject::ALL) {
-            self.forget_all();
-            self.cursors.clear();
-            self.reset(SESSION_USER, false)?;
-            self.settings.reset_all();
-            self.request = None;
-            self.given = Arc::default();
-            // The gateway gives up what it had.
-            self.advisory = super::advisory::Held::new(&self.gateway);
+            self.forget_session()?;
         }
         if matches!(object_type, ast::DiscardObject::ALL | ast::DiscardObject::TEMP) {
             self.drop_own(statement).await?;

@@ -16,6 +16,17 @@ pub(super) struct Told {
 }
 
 impl Session {
+    /// A setting has another value.
+    pub(super) fn note_changed(&mut self, name: &str, value: String) {
+        self.told.changed.retain(|(changed, _)| changed != name);
+        self.told.changed.push((name.into(), value));
+    }
+
+    /// Reported settings (ParameterStatus) that changed since the last call.
+    pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.told.changed)
+    }
+
     /// Notices since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.told.notices)

@@ -218,6 +218,19 @@ impl Session {
         done("RESET")
     }
 
+    /// What DISCARD ALL ends beside temporary tables.
+    pub(super) fn forget_session(&mut self) -> SqlResult<()> {
+        self.forget_all();
+        self.cursors.clear();
+        self.reset(SESSION_USER, false)?;
+        self.settings.reset_all();
+        self.request = None;
+        self.given = Arc::default();
+        // The gateway gives up what it had.
+        self.advisory = super::advisory::Held::new(&self.gateway);
+        Ok(())
+    }
+
     fn run_deallocate(&mut self, name: &ast::Ident) -> SqlResult<Response> {
         let folded = names::fold(name);
         if folded == "all" && name.quote_style.is_none() {
@@ -351,8 +364,7 @@ impl Session {
             self.report("is_superuser");
         }
         if Settings::is_reported(name) {
-            self.told.changed.retain(|(changed, _)| changed != name);
-            self.told.changed.push((name.into(), self.show(name)));
+            self.note_changed(name, self.show(name));
         }
     }
 

@@ -67,6 +67,7 @@ impl DdlContext<'_> {
             ddl,
         };
         for operation in &alter.operations {
+            self.check_altered_kind(table, operation)?;
             self.alter(&mut altering, operation)?;
         }
         for key in std::mem::take(&mut altering.extras.foreign) {
@@ -85,6 +86,7 @@ impl DdlContext<'_> {
         let sequences = std::mem::take(&mut ddl.actions);
         ddl.actions.extend(extras.sequences.into_iter().map(SchemaAction::CreateSequence));
         ddl.actions.extend(altered.into_iter().map(SchemaAction::AlterTable));
+        ddl.actions.extend(self.renamed_with(&next));
         ddl.actions.push(SchemaAction::AlterTable(next));
         ddl.actions.extend(sequences);
         Ok(ddl)

@@ -211,7 +211,8 @@ impl DdlContext<'_> {
             }
             G::AllTablesInSchema { schemas } => {
                 let schemas = self.schema_names(schemas)?;
-                let tables = catalog.shapes().filter(|table| schemas.contains(&table.schema));
+                let tables =
+                    crate::materialized::shapes(catalog).filter(|table| schemas.contains(&table.schema));
                 let found = tables.map(|table| Object::Relation(table.id)).collect();
                 (found, Privileges::OF_TABLE, "relation")
             }
@@ -387,6 +388,8 @@ impl DdlContext<'_> {
                 SchemaAction::PutView(view) if self.catalog.views.contains_key(&view.shape.id) => {
                     self.check_owner(&Object::Relation(view.shape.id))?;
                 }
+                // Of a materialized one the table comes first.
+                SchemaAction::PutView(view) if made.contains(&view.shape.id) => {}
                 SchemaAction::PutView(view) => {
                     self.check_create(&view.shape.schema)?;
                     owned.push(Object::Relation(view.shape.id));

@@ -112,7 +112,7 @@ fn temporary_place<'p>(
 }
 
 fn check_count(catalog: &Catalog, own: &str) -> SqlResult<()> {
-    let all = catalog.shapes().map(|shape| &shape.schema);
+    let all = crate::materialized::shapes(catalog).map(|shape| &shape.schema);
     let all = all.chain(catalog.sequences.values().map(|sequence| &sequence.schema));
     let (mut of_session, mut of_all) = (0, 0);
     for schema in all.filter(|schema| is_temporary(schema)) {
@@ -150,9 +150,18 @@ pub(super) fn check_reference(table: &Table, parent: &Table) -> SqlResult<()> {
     Err(SqlError::new(INVALID, told))
 }
 
+/// Errors: 0A000 for a table that would become temporary, or be no longer.
+pub(super) fn refuse_move(from: &str, to: &str) -> SqlResult<()> {
+    if [from, to].iter().any(|schema| is_temporary(schema) || *schema == temporary::ALIAS) {
+        let told = "cannot move objects into or out of temporary schemas";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
+    }
+    Ok(())
+}
+
 /// Errors: 42501 for a schema of temporary tables: it comes and goes by itself.
 pub(super) fn refuse_schema(schema: &str) -> SqlResult<()> {
-    if !is_temporary(schema) && schema != temporary::ALIAS {
+    if !is_temporary(schema) {
         return Ok(());
     }
     let told = format!("cannot drop schema {schema} of temporary tables");
