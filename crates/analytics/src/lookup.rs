@@ -26,10 +26,8 @@ pub(super) struct Names<'a> {
 impl Names<'_> {
     fn table(&self, name: &TableReference) -> Result<Arc<dyn TableSource>> {
         let (catalog, path) = (self.context.catalog, self.context.search_path);
-        let found = match name.schema() {
-            Some(schema) => catalog.table_named(schema, name.table()),
-            None => path.iter().find_map(|schema| catalog.table_named(schema, name.table())),
-        };
+        let found =
+            sql::temporary::schemas(name.schema(), path).find_map(|s| catalog.table_named(s, name.table()));
         if let Some(table) = found {
             // The statement was held against its privileges already; a name that was read otherwise there is not here.
             if !self.context.has_some_right(table) {

@@ -34,7 +34,10 @@ pub fn plan(
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Arc<QueryPlan>> {
     let plans = &context.analytics.plans;
-    let key = (format!("{};{}", context.search_path.join(","), context.zone), statement.to_string());
+    let key = (
+        format!("{};{}", sql::temporary::key_of(context.search_path, context.catalog), context.zone),
+        statement.to_string(),
+    );
     let (catalog, search_path, database) = (context.catalog, context.search_path, context.database);
     let lookup = Lookup { catalog, search_path, database };
     if parameters.0.is_empty()

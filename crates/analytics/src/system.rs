@@ -51,7 +51,11 @@ pub(super) fn table(context: &Context<'_>, name: &TableReference) -> Result<Opti
         None | Some("pg_catalog") => pg_tables::make(context, table)
             .or_else(|| descriptions::make(context, table))
             .or_else(|| dump::tables::make(context, table)),
-        Some("information_schema") => views::information_schema(context, table),
+        // The standard knows no materialized views, and other sessions' temporary tables are theirs.
+        Some("information_schema") => {
+            let shown = sql::catalog::of_standard(context.catalog, context.search_path).map(Arc::new);
+            views::information_schema(&context.over(shown.as_ref().unwrap_or(context.catalog)), table)
+        }
         Some("meridian") => views::meridian(context, table),
         Some(_) => return Ok(None),
     };

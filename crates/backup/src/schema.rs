@@ -34,7 +34,9 @@ pub struct Schema {
     pub after: Vec<Statement>,
 }
 
-const OURS: &str = "n.nspname NOT IN ('pg_catalog', 'information_schema', 'meridian', 'pg_toast')";
+/// Schemas of users, without those of temporary tables.
+const OURS: &str = "n.nspname NOT IN ('pg_catalog', 'information_schema', 'meridian', 'pg_toast') \
+                    AND n.nspname NOT LIKE 'pg\\_temp\\_%'";
 
 impl Schema {
     pub async fn read(client: &Client) -> anyhow::Result<Schema> {

@@ -45,7 +45,8 @@ impl FrontEnd {
         let serves_locks = async move {
             tokio::select! {
                 () = gateway.clone().serve_locks() => {}
-                () = gateway.keep_advisory_locks() => {}
+                () = gateway.clone().keep_advisory_locks() => {}
+                () = gateway.drop_left_tables() => {}
             }
             Ok(())
         };

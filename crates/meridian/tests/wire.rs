@@ -46,6 +46,8 @@ mod full_disk;
 mod generated_columns;
 #[path = "wire/isolation.rs"]
 mod isolation;
+#[path = "wire/materialized_views.rs"]
+mod materialized_views;
 #[path = "wire/memory.rs"]
 mod memory;
 #[path = "wire/merge_and_with.rs"]
@@ -82,6 +84,8 @@ mod server;
 mod shapes;
 #[path = "wire/table_locks.rs"]
 mod table_locks;
+#[path = "wire/temporary_tables.rs"]
+mod temporary_tables;
 #[path = "wire/tls.rs"]
 mod tls;
 #[path = "wire/vanishing.rs"]

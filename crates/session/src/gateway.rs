@@ -3,6 +3,7 @@
 use crate::advisory_locks::AdvisoryLocks;
 use crate::locks::Locks;
 use crate::remote_locks::Contention;
+use crate::temporary_tables::TemporaryTables;
 use analytics::Cluster;
 use analytics::{Analytics, NodeContext, RowsMemory};
 use base::schema::Catalog;
@@ -44,6 +45,7 @@ pub struct Gateway {
     pub(crate) locks: Arc<Locks>,
     pub(crate) contention: Contention,
     pub(crate) advisory: AdvisoryLocks,
+    pub(crate) temporary: TemporaryTables,
     query_memory_bytes: usize,
     next_lock_owner: AtomicU64,
     /// Ids below were given to tables and sequences by transactions here, committed or not.
@@ -71,6 +73,7 @@ impl Gateway {
             locks: Arc::default(),
             contention: Contention::default(),
             advisory: AdvisoryLocks::default(),
+            temporary: TemporaryTables::new(start_us),
             query_memory_bytes: config.query_memory_bytes,
             next_lock_owner: AtomicU64::new(start_us as u64),
             ids_given: AtomicU32::new(0),

@@ -11,6 +11,7 @@ mod old_versions;
 mod remote_locks;
 pub mod response;
 pub mod session;
+mod temporary_tables;
 
 pub use analytics::{BatchStream, Cluster, NotAtReplica, ReplicaCommand, ReplicaHealth};
 pub use gateway::{Gateway, GatewayConfig};

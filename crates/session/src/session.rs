@@ -19,8 +19,10 @@ mod extensions;
 mod foreign_keys;
 mod inserting;
 mod join;
+mod left_tables;
 mod locked_joins;
 mod locking;
+mod materialized;
 mod merge;
 mod merge_clauses;
 mod named;
@@ -43,7 +45,9 @@ mod shapes;
 mod simple;
 mod stored;
 mod tables;
+mod temporary;
 mod timeouts;
+mod told;
 mod transaction;
 mod turns;
 mod user_types;
@@ -59,7 +63,7 @@ pub use settings::durations::shown_ms;
 pub use timeouts::Deadline;
 
 use crate::gateway::Gateway;
-use crate::response::{Notice, Response, TransactionStatus};
+use crate::response::{Response, TransactionStatus};
 use analytics::activity::{self, Activity};
 use analytics::{Cluster, Context};
 use base::cut::{Consistency, Freshness};
@@ -93,8 +97,7 @@ pub struct Session {
     /// What the running statement's rows take that were read one by one.
     reading: Option<analytics::RowsMemory>,
     cursors: BTreeMap<String, cursor::Cursor>,
-    notices: Vec<Notice>,
-    changed: Vec<(String, String)>,
+    told: told::Told,
     cancel: CancelHandle,
     activity: Arc<Activity>,
     /// A transaction was handed to the node, and no answer came.
@@ -105,6 +108,8 @@ pub struct Session {
     freshness: Option<Freshness>,
     /// Who gave which partitions of the last query, if other readers took part.
     sources: Vec<node::request::Source>,
+    /// Its temporary tables that COMMIT empties or drops.
+    temporary: temporary::OnCommit,
     /// EXPLAIN ANALYZE is running: what it measures. Only then operators are kept, for they hold hash tables.
     measured: Option<explain::Measured>,
     operators: Option<(analytics::Operators, analytics::Timing)>,
@@ -128,7 +133,8 @@ impl Session {
             database,
             gateway.now_us(),
         );
-        let mut settings = Settings::new(user, cluster.engine(), &region);
+        let schema = gateway.temporary_schema(activity.process);
+        let mut settings = Settings::new(user, cluster.engine(), &region).with_temporary(schema);
         if cluster.topology().unbounded_clocks {
             settings = settings.without_clocks();
         }
@@ -143,14 +149,14 @@ impl Session {
             copy: None,
             reading: None,
             cursors: BTreeMap::new(),
-            notices: Vec::new(),
-            changed: Vec::new(),
+            told: told::Told::default(),
             cancel: CancelHandle::default(),
             activity,
             in_doubt: false,
             known: cluster.catalog(),
             freshness: None,
             sources: Vec::new(),
+            temporary: temporary::OnCommit::default(),
             measured: None,
             operators: None,
             last: None,
@@ -219,6 +225,9 @@ impl Session {
 
     async fn run_plan(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
         match plan {
+            Plan::Insert(..) | Plan::Modify(_) if self.empties_at_commit() => {
+                Box::pin(self.run_buffered(plan, parameters)).await
+            }
             Plan::Constant(projection) => self.run_constant(projection, parameters),
             Plan::SetConfig(plan) => self.run_set_config(plan, parameters),
             Plan::WaitFor(plan) => Box::pin(self.run_wait_for(plan, parameters)).await,
@@ -311,10 +320,6 @@ impl Session {
 
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
-    }
-    /// Notices since the last call.
-    pub fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
     }
     /// The id that BackendKeyData, `pg_backend_pid()` and `pg_stat_activity` know the session by.
     pub fn process_id(&self) -> i32 {
@@ -455,27 +460,18 @@ impl Session {
             base::txn::Outcome::Aborted(error) => Err(self.hint_at_name(error)),
         }
     }
-
-    fn notice(&mut self, severity: &'static str, state: SqlState, message: impl Into<String>) {
-        if !self.settings.notices_from.sends(severity) || self.notices.len() >= NOTICES_MAX {
-            return;
-        }
-        self.notices.push(Notice { severity, state, message: message.into() });
-    }
 }
 
 impl Drop for Session {
     /// A session that was not closed, since its connection broke, holds nothing at its node either.
     fn drop(&mut self) {
         self.gateway.node.sessions.close(self.activity.process);
+        self.gateway.temporary.ended.notify_one();
         if let Some((pin, _)) = self.transaction.take().and_then(|t| t.pin) {
             self.gateway.cluster.tell(Request::Unpin(pin));
         }
     }
 }
-
-/// Notices that wait to be sent; one statement's later ones are dropped.
-const NOTICES_MAX: usize = 1_000;
 
 /// Whether a plan was made for another catalog.
 fn is_stale(error: &SqlError) -> bool {

@@ -30,6 +30,19 @@ pub fn without_system_tables(catalog: &Catalog) -> Option<Catalog> {
     Some(shown)
 }
 
+/// The catalog as `information_schema` shows it to a session; `None`: it is that already.
+pub fn of_standard(catalog: &Catalog, search_path: &[String]) -> Option<Catalog> {
+    let others = crate::temporary::without_others(catalog, search_path);
+    let is_materialized = |id| crate::materialized::is_one(catalog, id);
+    if !catalog.views.keys().any(|id| is_materialized(*id)) {
+        return others;
+    }
+    let mut shown = others.unwrap_or_else(|| catalog.clone());
+    shown.tables.retain(|id, _| !is_materialized(*id));
+    shown.views.retain(|id, _| !is_materialized(*id));
+    Some(shown)
+}
+
 /// A sequence by its name as written in `nextval('…')`. Errors: 42P01.
 pub fn find_sequence<'c>(
     catalog: &'c Catalog,
@@ -65,10 +78,7 @@ fn in_schemas<'c>(
     name: &str,
 ) -> Option<&'c Arc<Sequence>> {
     let within = |schema: &str| catalog.sequences.values().find(|s| s.schema == schema && s.name == name);
-    match schema {
-        Some(schema) => within(schema),
-        None => search_path.iter().find_map(|schema| within(schema)),
-    }
+    crate::temporary::schemas(schema, search_path).find_map(within)
 }
 
 fn undefined(name: &str) -> SqlError {

@@ -6,14 +6,17 @@
 mod alter_table;
 mod comments;
 mod create_table;
+mod dependents;
 mod foreign_keys;
 mod generated;
 mod grants;
 pub mod indexes;
 mod like;
+mod materialized;
 pub mod placement;
 mod roles;
 mod sequences;
+mod temporary;
 mod types;
 mod views;
 
@@ -60,7 +63,7 @@ pub struct Ddl {
     pub notices: Vec<(SqlState, String)>,
     /// A table whose rows are written into another one, which takes its place.
     pub rewrites: Option<Rewrite>,
-    /// Views over a table that is made anew.
+    /// Stored queries over a table that is made anew.
     remade_views: Vec<View>,
 }
 
@@ -110,7 +113,8 @@ pub fn plan(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
 }
 
 fn plan_over_types(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
-    let permitted = context.permit(plan_change(context, statement)?)?;
+    let planned = context.with_temporary_schema(plan_change(context, statement)?)?;
+    let permitted = context.permit(planned)?;
     let mut ddl = context.keep_views(statement, permitted)?;
     ddl.actions.extend(ddl.remade_views.drain(..).map(SchemaAction::PutView));
     Ok(ddl)
@@ -145,14 +149,10 @@ fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {
             context.create_schema(schema_name, *if_not_exists)
         }
-        Statement::CreateSequence {
-            temporary: false,
-            if_not_exists,
-            name,
-            sequence_options,
-            owned_by,
-            data_type: _,
-        } => context.create_sequence(name, *if_not_exists, sequence_options, owned_by.as_ref()),
+        Statement::CreateSequence { temporary, if_not_exists, name, sequence_options, owned_by, .. } => {
+            let name = (name, *temporary);
+            context.create_sequence(name, *if_not_exists, sequence_options, owned_by.as_ref())
+        }
         other => Err(SqlError::unsupported(first_words(other))),
     }
 }
@@ -165,24 +165,6 @@ pub fn first_words(statement: &Statement) -> String {
 }
 
 impl DdlContext<'_> {
-    /// Schema and name of something to be created. Errors: 3F000.
-    fn new_name(&self, name: &ast::ObjectName) -> SqlResult<(String, String)> {
-        let (schema, name) = names::qualified(name, self.database)?;
-        let schema = match schema {
-            Some(schema) => schema,
-            None => self.search_path.iter().find(|s| self.catalog.schemas.contains(s)).cloned().ok_or_else(
-                || SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in"),
-            )?,
-        };
-        if !self.catalog.schemas.contains(&schema) {
-            return Err(SqlError::new(
-                SqlState::INVALID_SCHEMA_NAME,
-                format!("schema \"{schema}\" does not exist"),
-            ));
-        }
-        Ok((schema, name))
-    }
-
     fn find_table(&self, name: &ast::ObjectName) -> SqlResult<&Arc<Table>> {
         names::find_table(self.catalog, self.search_path, self.database, name)
     }
@@ -261,6 +243,10 @@ impl DdlContext<'_> {
                     ddl.tag = "DROP VIEW";
                     self.drop_view(name)
                 }
+                ast::ObjectType::MaterializedView => {
+                    ddl.tag = "DROP MATERIALIZED VIEW";
+                    self.drop_materialized(name)
+                }
                 ast::ObjectType::Schema => {
                     ddl.tag = "DROP SCHEMA";
                     self.drop_schema(name, cascade)
@@ -295,12 +281,14 @@ impl DdlContext<'_> {
 
     fn drop_table(&self, name: &ast::ObjectName) -> SqlResult<Vec<SchemaAction>> {
         match self.find_table(name) {
-            Ok(table) => Ok(vec![SchemaAction::DropTable(table.id)]),
-            Err(_) if self.find_relation(name).is_ok() => {
-                let name = names::parts(name)?.pop().expect("a name has a part");
-                Err(views::wrong_kind(&name, "table"))
+            Ok(table) if crate::materialized::is_one(self.catalog, table.id) => {
+                Err(self.not_a(table, "table"))
             }
+            Ok(table) => Ok(vec![SchemaAction::DropTable(table.id)]),
             Err(mut e) => {
+                if let Ok(found) = self.find_relation(name) {
+                    return Err(self.not_a(found.shape(), "table"));
+                }
                 e.message = e.message.replacen("relation", "table", 1);
                 Err(e)
             }
@@ -309,6 +297,7 @@ impl DdlContext<'_> {
 
     fn drop_schema(&self, name: &ast::ObjectName, cascade: bool) -> SqlResult<Vec<SchemaAction>> {
         let name = names::parts(name)?.pop().expect("a name has a part");
+        temporary::refuse_schema(&name)?;
         if !self.catalog.schemas.contains(&name) {
             return Err(SqlError::new(
                 SqlState::INVALID_SCHEMA_NAME,

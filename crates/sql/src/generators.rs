@@ -108,6 +108,12 @@ impl Generators {
         nth.checked_mul(sequence.increment)?.checked_add(sequence.origin.value)
     }
 
+    /// Forgets what sequences that are gone have handed out.
+    pub fn forget(&self, gone: &[TableId]) {
+        let mut sequences = self.sequences.lock().expect("no panic while counting");
+        sequences.retain(|(id, _), _| !gone.contains(id));
+    }
+
     /// A sequence that goes on with a value at this gateway, and behind it at all others. `is_called` says whether it shows
     /// the value before it as its last one.
     pub fn moved(&self, sequence: &Sequence, value: i64, is_called: bool) -> Sequence {
@@ -129,13 +135,15 @@ impl Generators {
             let message = "cannot execute nextval() at a read-only replica";
             return Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message).hint(why));
         }
+        // No life counts on what ends with a session.
+        let kept = self.kept.as_ref().filter(|_| !crate::temporary::is_temporary(&sequence.schema));
         let mut sequences = self.sequences.lock().expect("no panic while counting");
         let name = name_of(sequence);
         let given = sequences.entry(name).or_insert_with(|| {
-            let reserved = self.kept.as_ref().map_or(0, |kept| kept.reserved(name));
+            let reserved = kept.map_or(0, |kept| kept.reserved(name));
             Given { count: reserved, reserved }
         });
-        if let Some(kept) = self.kept.as_ref().filter(|_| given.count == given.reserved) {
+        if let Some(kept) = kept.filter(|_| given.count == given.reserved) {
             kept.reserve(name, given.reserved + SEQUENCE_BLOCK)?;
             given.reserved += SEQUENCE_BLOCK;
         }

@@ -1,5 +1,6 @@
 //! Names and types as they are written: identifiers, qualified names, type names.
 
+use crate::temporary;
 use crate::types::{OBJECT_ID_OID, ParameterType};
 use base::element::Element;
 use base::error::{SqlResult, SqlState};
@@ -49,10 +50,9 @@ pub fn find_table<'c>(
     name: &ObjectName,
 ) -> SqlResult<&'c Arc<Table>> {
     let (schema, table) = qualified(name, database)?;
-    let found = match &schema {
-        Some(schema) => catalog.table_named(schema, &table),
-        None => search_path.iter().find_map(|schema| catalog.table_named(schema, &table)),
-    };
+    let mut schemas = temporary::schemas(schema.as_deref(), search_path);
+    let found = schemas.find_map(|schema| catalog.table_named(schema, &table));
+    drop(schemas);
     found.ok_or_else(|| {
         if find_relation(catalog, search_path, database, name).is_some() {
             return SqlError::new(SqlState(*b"42809"), format!("\"{table}\" is not a table"));
@@ -73,10 +73,8 @@ pub fn find_relation<'c>(
     name: &ObjectName,
 ) -> Option<Relation<'c>> {
     let (schema, relation) = qualified(name, database).ok()?;
-    match &schema {
-        Some(schema) => catalog.relation_named(schema, &relation),
-        None => search_path.iter().find_map(|schema| catalog.relation_named(schema, &relation)),
-    }
+    temporary::schemas(schema.as_deref(), search_path)
+        .find_map(|schema| catalog.relation_named(schema, &relation))
 }
 
 /// Where a name stands in a statement of one line; PostgreSQL counts characters of the whole text.

@@ -66,6 +66,10 @@ impl Check<'_> {
     }
 
     fn check_schema(&self, schema: &str) -> SqlResult<()> {
+        // Only the session's own is ever found.
+        if crate::temporary::is_temporary(schema) {
+            return Ok(());
+        }
         match self.may(&Object::Schema(schema.into()), Privileges::USAGE) {
             true => Ok(()),
             false => Err(denied("schema", schema)),

@@ -35,11 +35,10 @@ impl Tables<'_> {
     /// Names of a table's columns; `None` if it is none of ours.
     fn columns(&self, name: &ast::ObjectName) -> Names {
         let words = sql::names::parts(name).ok()?;
-        let table = match words.as_slice() {
-            [name] => self.search_path.iter().find_map(|s| self.catalog.table_named(s, name)),
-            [.., schema, name] => self.catalog.table_named(schema, name),
-            [] => None,
-        }?;
+        let (name, before) = words.split_last()?;
+        let schema = before.last().map(String::as_str);
+        let mut schemas = sql::temporary::schemas(schema, self.search_path);
+        let table = schemas.find_map(|schema| self.catalog.table_named(schema, name))?;
         Some(table.visible_columns().map(|(_, c)| c.name.clone()).collect())
     }
 }

@@ -79,30 +79,52 @@ fn type_named(context: &Context<'_>, name: &str) -> Option<i64> {
     found.ok().map(|t| i64::from(sql::types::type_oid(t)))
 }
 
-/// What `regclass` shows of an object id: the relation's name, with its schema where that is not on the search path; of
+/// Schema and name of a relation or an index by its object id.
+fn schema_and_name(context: &Context<'_>, number: i64) -> Option<(String, String)> {
+    let (schema, name) = match object(context, number)? {
+        Object::Table(table) => (&table.schema, &table.name),
+        Object::View(view) => (&view.shape.schema, &view.shape.name),
+        Object::PrimaryKey(table) => (&table.schema, &table.primary_key_name),
+        Object::Index(table, index) => (&table.schema, &index.name),
+        Object::Sequence => {
+            let id = u32::try_from(number).ok().and_then(|n| n.checked_sub(FIRST_OID)).map(base::TableId)?;
+            let sequence = context.catalog.sequences.get(&id)?;
+            (&sequence.schema, &sequence.name)
+        }
+        Object::Check(..) | Object::ForeignKey(..) => return None,
+    };
+    Some((schema.clone(), name.clone()))
+}
+
+/// Whether a name without a schema means the relation or index of this schema.
+fn is_first(context: &Context<'_>, schema: &str, name: &str) -> bool {
+    let catalog = context.catalog;
+    let has_it = |schema: &&String| {
+        let is_key = |t: &std::sync::Arc<Table>| t.schema == **schema && t.primary_key_name == name;
+        catalog.relation_named(schema, name).is_some()
+            || catalog.index_named(schema, name).is_some()
+            || catalog.sequences.values().any(|s| s.schema == **schema && s.name == name)
+            || catalog.tables.values().any(is_key)
+    };
+    context.search_path.iter().find(has_it).is_some_and(|first| first == schema)
+}
+
+/// Whether a relation or an index is found by its name alone; what is none of ours is.
+pub(super) fn is_visible(context: &Context<'_>, number: i64) -> bool {
+    schema_and_name(context, number).is_none_or(|(schema, name)| is_first(context, &schema, &name))
+}
+
+/// What `regclass` shows of an object id: the relation's name, with its schema where the name alone does not mean it; of
 /// what is none, the number.
 pub(super) fn relation_shown(context: &Context<'_>, number: i64) -> String {
-    let named = match object(context, number) {
-        Some(Object::Table(table)) => Some((table.schema.clone(), table.name.clone())),
-        Some(Object::View(view)) => Some((view.shape.schema.clone(), view.shape.name.clone())),
-        Some(Object::PrimaryKey(table)) => Some((table.schema.clone(), table.primary_key_name.clone())),
-        Some(Object::Index(table, index)) => Some((table.schema.clone(), index.name.clone())),
-        Some(Object::Sequence) => {
-            let id = u32::try_from(number).ok().and_then(|n| n.checked_sub(FIRST_OID)).map(base::TableId);
-            let sequence = id.and_then(|id| context.catalog.sequences.get(&id));
-            sequence.map(|s| (s.schema.clone(), s.name.clone()))
-        }
-        Some(Object::Check(..) | Object::ForeignKey(..)) => None,
+    match schema_and_name(context, number) {
+        Some((schema, name)) if is_first(context, &schema, &name) => quoted(&name).to_string(),
+        Some((schema, name)) => format!("{}.{}", quoted(&schema), quoted(&name)),
         None => {
             let mut catalogs = CATALOGS.iter().chain(OTHER_CATALOGS);
             let known = catalogs.find(|(_, known)| i64::from(*known) == number);
-            return known.map_or_else(|| number.to_string(), |(name, _)| name.to_string());
+            known.map_or_else(|| number.to_string(), |(name, _)| name.to_string())
         }
-    };
-    match named {
-        None => number.to_string(),
-        Some((schema, name)) if context.search_path.contains(&schema) => quoted(&name).to_string(),
-        Some((schema, name)) => format!("{}.{}", quoted(&schema), quoted(&name)),
     }
 }
 
@@ -130,14 +152,12 @@ fn relation_named(context: &Context<'_>, text: &str) -> SqlResult<i64> {
         return Ok(number);
     }
     let parts: Vec<String> = text.split('.').map(sql::catalog::unquoted).collect();
-    let (schemas, name) = match parts.as_slice() {
-        [name] => (context.search_path.to_vec(), name.as_str()),
-        [.., schema, name] => (vec![schema.clone()], name.as_str()),
-        [] => unreachable!("a split text has a part"),
-    };
+    let (name, before) = parts.split_last().expect("a split text has a part");
+    let written = before.last().map(String::as_str);
+    let schemas: Vec<&str> = sql::temporary::schemas(written, context.search_path).collect();
     let catalog = context.catalog;
     let found = schemas.iter().find_map(|schema| {
-        let sequence = || catalog.sequences.values().find(|s| s.schema == *schema && s.name == name);
+        let sequence = || catalog.sequences.values().find(|s| s.schema == *schema && s.name == *name);
         let relation = catalog.relation_named(schema, name).map(|relation| relation.shape().id);
         let index = || catalog.index_named(schema, name).map(|(_, index)| index.id);
         relation.or_else(|| sequence().map(|sequence| sequence.id)).or_else(index)
@@ -145,7 +165,7 @@ fn relation_named(context: &Context<'_>, text: &str) -> SqlResult<i64> {
     // A primary key has no id of its own.
     let of_key = || {
         let has_it = |t: &&std::sync::Arc<Table>| {
-            has_primary_key(t) && t.primary_key_name == name && schemas.contains(&t.schema)
+            has_primary_key(t) && t.primary_key_name == *name && schemas.contains(&t.schema.as_str())
         };
         catalog.tables.values().find(has_it).map(|table| primary_key_oid(table))
     };

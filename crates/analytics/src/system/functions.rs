@@ -366,17 +366,7 @@ impl CatalogFunction {
             let own = super::user_types::enum_of(&self.asked.context(), id);
             return own.is_none_or(|of| super::user_types::is_visible(&self.asked.context(), of));
         }
-        match object(&self.asked.context(), id) {
-            Some(
-                Object::Table(t)
-                | Object::PrimaryKey(t)
-                | Object::Index(t, _)
-                | Object::Check(t, _)
-                | Object::ForeignKey(t, _),
-            ) => self.asked.search_path.contains(&t.schema),
-            Some(Object::View(view)) => self.asked.search_path.contains(&view.shape.schema),
-            Some(Object::Sequence) | None => true,
-        }
+        definitions::is_visible(&self.asked.context(), id)
     }
 
     fn foreign_key_definition(&self, table: &Table, nth: usize) -> Option<String> {
@@ -444,6 +434,10 @@ impl CatalogFunction {
             }
             "pg_get_viewdef" => match named()? {
                 Object::View(view) => Some(super::views_of_users::definition(view)),
+                Object::Table(table) => {
+                    let view = sql::materialized::of(context.catalog, table.id)?;
+                    Some(super::views_of_users::definition(view))
+                }
                 _ => None,
             },
             "meridian_column_privileges" => match named()? {
@@ -468,11 +462,16 @@ impl CatalogFunction {
             "session_user" => Some(self.asked.session_user.clone()),
             "current_database" | "current_catalog" => Some(self.asked.database.clone()),
             "current_schema" => {
-                self.asked.search_path.iter().find(|s| self.asked.catalog.schemas.contains(s)).cloned()
+                let mut path = sql::temporary::shown(&self.asked.search_path);
+                path.find(|s| self.asked.catalog.schemas.contains(s)).cloned()
             }
             "set_config" => word(arrays, 1, row),
             "current_setting" => match word(arrays, 0, row)?.to_lowercase().as_str() {
-                "search_path" => Some(self.asked.search_path.join(", ")),
+                "search_path" => {
+                    let path: Vec<&str> =
+                        sql::temporary::shown(&self.asked.search_path).map(String::as_str).collect();
+                    Some(path.join(", "))
+                }
                 "server_version" => Some("15.0 (Meridian)".into()),
                 "server_version_num" => Some("150000".into()),
                 "timezone" => Some(self.asked.zone.to_string()),

@@ -3,9 +3,11 @@
 mod cluster;
 mod depend;
 mod keys;
+mod listings;
 
 use super::{Made, privileges};
 use crate::context::Context;
+use base::rng::fnv1a;
 use base::roles::{Object as Owned, Privileges};
 use base::schema::{AccessMethod, Identity, Index, Table};
 use base::views::View;
@@ -13,7 +15,8 @@ use base::{DataType, Datum, TableId};
 use cluster::{available_extensions, database, settings, tablespace};
 pub(super) use keys::elements;
 use keys::{constraint, index, keys};
-use sql::ddl::indexes::written::{self, Style};
+use listings::{indexes, tables};
+use sql::ddl::indexes::written;
 use sql::lower::{FIRST_OID, oid};
 use sql::types::{type_modifier, type_oid};
 use std::sync::Arc;
@@ -30,8 +33,12 @@ const PUBLIC: u32 = 2200;
 const INFORMATION_SCHEMA: u32 = 13_000;
 const MERIDIAN: u32 = 13_001;
 const FIRST_SCHEMA: u32 = 0x2000_0000;
+/// So many numbers follow from names of schemas of temporary tables.
+const FIRST_TEMPORARY: u32 = 0x3000_0000;
+const TEMPORARY_MAX: u32 = 0x1000_0000;
 const FIRST_PRIMARY_KEY: u32 = 0x4000_0000;
 const FIRST_CHECK: u32 = 0x6000_0000;
+const CHECK_NUMBERS: u32 = 0x2000_0000;
 const CHECKS_MAX: usize = 128;
 pub(super) const DATABASE: u32 = 16_000;
 pub(super) const OWNER: u32 = 10;
@@ -65,6 +72,7 @@ pub(super) fn make(context: &Context<'_>, name: &str) -> Option<Made> {
         "pg_indexes" => indexes(context),
         "pg_settings" => settings(),
         "pg_views" => super::views_of_users::pg_views(context),
+        "pg_matviews" => super::views_of_users::pg_matviews(context),
         "pg_depend" => depend::depend(context),
         "pg_tablespace" => tablespace(),
         "pg_available_extensions" => available_extensions(),
@@ -81,8 +89,12 @@ pub(super) fn schema_oid(context: &Context<'_>, name: &str) -> u32 {
         "information_schema" => INFORMATION_SCHEMA,
         "meridian" => MERIDIAN,
         _ => {
-            let at = context.catalog.schemas.iter().position(|s| s == name).unwrap_or(0);
-            FIRST_SCHEMA + at as u32
+            // Those of temporary tables come and go, and leave the numbers of the others alone.
+            if sql::temporary::is_temporary(name) {
+                return FIRST_TEMPORARY + fnv1a(0, name.as_bytes()) as u32 % TEMPORARY_MAX;
+            }
+            let mut stay = sql::temporary::shown(&context.catalog.schemas);
+            FIRST_SCHEMA + stay.position(|s| s == name).unwrap_or(0) as u32
         }
     }
 }
@@ -92,7 +104,8 @@ pub(super) fn primary_key_oid(table: &Table) -> u32 {
 }
 
 pub(super) fn check_oid(table: &Table, nth: usize) -> u32 {
-    FIRST_CHECK + table.id.0 * 256 + nth as u32
+    // Beyond 2 million tables that there ever were, numbers come again.
+    FIRST_CHECK + table.id.0.wrapping_mul(256).wrapping_add(nth as u32) % CHECK_NUMBERS
 }
 
 /// Checks have the first half of a table's numbers, foreign keys the second.
@@ -196,6 +209,7 @@ fn class(context: &Context<'_>) -> Made {
         ("relpartbound", TEXT),
         ("relacl", TEXT),
     ]);
+    let materialized = |id| sql::materialized::of(context.catalog, id);
     let mut add =
         |number: u32, name: &str, schema: &str, kind: &str, columns: usize, checks: usize, indexed: bool| {
             let (options, triggers) = match object(context, i64::from(number)) {
@@ -207,14 +221,14 @@ fn class(context: &Context<'_>) -> Made {
                 Some(Object::PrimaryKey(table) | Object::Index(table, _)) => table.id,
                 _ => TableId(number.saturating_sub(FIRST_OID)),
             };
-            let relation = Owned::Relation(relation);
+            let (id, relation) = (relation, Owned::Relation(relation));
             let list = match kind {
-                "r" | "v" => privileges::list(context, &relation, Privileges::OF_TABLE),
+                "r" | "v" | "m" => privileges::list(context, &relation, Privileges::OF_TABLE),
                 "S" => privileges::list(context, &relation, Privileges::OF_SEQUENCE),
                 _ => Datum::Null,
             };
             let access = match kind {
-                "r" => HEAP,
+                "r" | "m" => HEAP,
                 "i" => match object(context, i64::from(number)) {
                     Some(Object::Index(_, index)) if index.form.method == AccessMethod::Hash => HASH,
                     _ => BTREE,
@@ -238,7 +252,7 @@ fn class(context: &Context<'_>) -> Made {
                 int(0),
                 Datum::Bool(indexed),
                 no(),
-                text("p"),
+                text(if sql::temporary::is_temporary(schema) { "t" } else { "p" }),
                 text(kind),
                 int(columns as i64),
                 int(checks as i64),
@@ -247,7 +261,7 @@ fn class(context: &Context<'_>) -> Made {
                 no(),
                 no(),
                 no(),
-                Datum::Bool(true),
+                Datum::Bool(materialized(id).is_none_or(|view| sql::materialized::is_populated(view))),
                 text("d"),
                 no(),
                 int(0),
@@ -259,7 +273,8 @@ fn class(context: &Context<'_>) -> Made {
     for table in context.catalog.tables.values() {
         let indexed = has_primary_key(table) || !table.indexes.is_empty();
         let columns = table.visible_columns().count();
-        add(oid(table.id), &table.name, &table.schema, "r", columns, table.checks.len(), indexed);
+        let kind = if materialized(table.id).is_some() { "m" } else { "r" };
+        add(oid(table.id), &table.name, &table.schema, kind, columns, table.checks.len(), indexed);
         if has_primary_key(table) {
             let number = primary_key_oid(table);
             add(number, &table.primary_key_name, &table.schema, "i", table.primary_key.len(), 0, false);
@@ -272,7 +287,7 @@ fn class(context: &Context<'_>) -> Made {
     for sequence in context.catalog.sequences.values() {
         add(oid(sequence.id), &sequence.name, &sequence.schema, "S", 3, 0, false);
     }
-    for view in context.catalog.views.values() {
+    for view in sql::materialized::plain(context.catalog) {
         let shape = &view.shape;
         add(oid(shape.id), &shape.name, &shape.schema, "v", shape.columns.len(), 0, false);
     }
@@ -367,7 +382,7 @@ fn attribute(context: &Context<'_>) -> Made {
             }
         }
     }
-    for view in context.catalog.views.values() {
+    for view in sql::materialized::plain(context.catalog) {
         let columns = view.shape.columns.iter().zip(&view.type_oids).enumerate();
         for (number, (column, of)) in columns {
             add(oid(view.shape.id), number + 1, column, *of, false);
@@ -443,58 +458,5 @@ fn sequence(context: &Context<'_>) -> Made {
             ]
         })
         .collect();
-    made
-}
-
-fn tables(context: &Context<'_>) -> Made {
-    let mut made = Made::new(&[
-        ("schemaname", TEXT),
-        ("tablename", TEXT),
-        ("tableowner", TEXT),
-        ("tablespace", TEXT),
-        ("hasindexes", BOOL),
-        ("hasrules", BOOL),
-        ("hastriggers", BOOL),
-        ("rowsecurity", BOOL),
-    ]);
-    made.rows = context
-        .catalog
-        .tables
-        .values()
-        .map(|t| {
-            let no = || Datum::Bool(false);
-            let indexed = Datum::Bool(has_primary_key(t) || !t.indexes.is_empty());
-            let owner = context.catalog.roles.owner_of(&Owned::Relation(t.id));
-            let owner = privileges::role_name(context, owner).unwrap_or_default();
-            vec![text(&t.schema), text(&t.name), text(owner), Datum::Null, indexed, no(), no(), no()]
-        })
-        .collect();
-    made
-}
-
-fn indexes(context: &Context<'_>) -> Made {
-    let mut made = Made::new(&[
-        ("schemaname", TEXT),
-        ("tablename", TEXT),
-        ("indexname", TEXT),
-        ("tablespace", TEXT),
-        ("indexdef", TEXT),
-    ]);
-    for table in context.catalog.tables.values() {
-        let mut add = |index: &Index| {
-            let definition = written::definition(table, index, Style::Plain);
-            made.rows.push(vec![
-                text(&table.schema),
-                text(&table.name),
-                text(&index.name),
-                Datum::Null,
-                text(definition),
-            ]);
-        };
-        if has_primary_key(table) {
-            add(&super::definitions::primary_index(table));
-        }
-        table.indexes.iter().for_each(&mut add);
-    }
     made
 }

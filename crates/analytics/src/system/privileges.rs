@@ -357,11 +357,10 @@ fn table<'a>(context: &Context<'a>, named: &Named) -> SqlResult<&'a Table> {
         }
         Named::Text(name) => {
             let parts: Vec<&str> = name.split('.').map(|part| part.trim_matches('"')).collect();
-            match parts.as_slice() {
-                [.., schema, name] => catalog.relation_named(schema, name),
-                [name] => context.search_path.iter().find_map(|schema| catalog.relation_named(schema, name)),
-                [] => None,
-            }
+            parts.split_last().and_then(|(name, before)| {
+                let mut schemas = sql::temporary::schemas(before.last().copied(), context.search_path);
+                schemas.find_map(|schema| catalog.relation_named(schema, name))
+            })
         }
     };
     found.map(|relation| relation.shape().as_ref()).ok_or_else(|| {

@@ -44,7 +44,11 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
                 let insertable = if is_insertable { "YES" } else { "NO" };
                 vec![database(), text(&t.schema), text(&t.name), text(kind), text(insertable)]
             };
-            made.rows = tables().map(|t| row(t, "BASE TABLE", true)).collect();
+            let kind = |t: &Table| match sql::temporary::is_temporary(&t.schema) {
+                true => "LOCAL TEMPORARY",
+                false => "BASE TABLE",
+            };
+            made.rows = tables().map(|t| row(t, kind(t), true)).collect();
             made.rows.extend(
                 context
                     .catalog
@@ -223,7 +227,7 @@ fn columns(context: &Context<'_>) -> Made {
         ("generation_expression", TEXT),
         ("is_updatable", TEXT),
     ]);
-    for table in context.catalog.shapes() {
+    for table in sql::materialized::shapes(context.catalog) {
         for (number, column) in table.visible_columns() {
             let (name, length, precision, scale) = match column.data_type {
                 DataType::Varchar { length } => ("character varying".into(), Some(length), None, None),

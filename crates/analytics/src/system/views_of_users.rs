@@ -21,7 +21,7 @@ pub(super) fn definition(view: &View) -> String {
 pub(super) fn pg_views(context: &Context<'_>) -> Made {
     let mut made =
         Made::new(&[("schemaname", TEXT), ("viewname", TEXT), ("viewowner", TEXT), ("definition", TEXT)]);
-    let views = context.catalog.views.values();
+    let views = sql::materialized::plain(context.catalog);
     made.rows = views
         .map(|view| {
             let owner = context.catalog.roles.owner_of(&Object::Relation(view.shape.id));
@@ -29,6 +29,33 @@ pub(super) fn pg_views(context: &Context<'_>) -> Made {
             vec![text(&view.shape.schema), text(&view.shape.name), text(owner), text(definition(view))]
         })
         .collect();
+    made
+}
+
+/// `pg_matviews`.
+pub(super) fn pg_matviews(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("schemaname", TEXT),
+        ("matviewname", TEXT),
+        ("matviewowner", TEXT),
+        ("tablespace", TEXT),
+        ("hasindexes", DataType::Boolean),
+        ("ispopulated", DataType::Boolean),
+        ("definition", TEXT),
+    ]);
+    for (id, view) in &context.catalog.views {
+        let Some(table) = context.catalog.table(*id) else { continue };
+        let owner = context.catalog.roles.owner_of(&Object::Relation(*id));
+        made.rows.push(vec![
+            text(&table.schema),
+            text(&table.name),
+            text(privileges::role_name(context, owner).unwrap_or_default()),
+            Datum::Null,
+            Datum::Bool(!table.indexes.is_empty()),
+            Datum::Bool(sql::materialized::is_populated(view)),
+            text(definition(view)),
+        ]);
+    }
     made
 }
 

@@ -54,6 +54,11 @@ impl Session {
         }
     }
 
+    /// What the open transaction reads may change before it commits.
+    pub(super) fn read_at_one_cut(&mut self) {
+        self.open().reading.level = base::txn::Isolation::Snapshot;
+    }
+
     /// The isolation level of the open transaction, or of the block that is opened next.
     pub(super) fn isolation(&self) -> &'static str {
         let open = self.transaction.as_ref();
@@ -97,7 +102,8 @@ impl Session {
 
     /// Commits the open transaction, block or not. It is over, whatever the outcome.
     pub(super) async fn end_implicit(&mut self) -> SqlResult<()> {
-        if let Err(error) = Box::pin(self.check_deferred()).await {
+        let checked = Box::pin(self.check_deferred()).await;
+        if let Err(error) = checked.and_then(|()| self.end_temporary()) {
             self.roll_back().await;
             return Err(error);
         }
@@ -111,8 +117,8 @@ impl Session {
             && let Err(error) = transaction.check_snapshot()
         {
             Err(error)
-        } else if let Some(program) = transaction.migration(&topology) {
-            self.submit(program, super::catalog::everywhere(&topology)).await.map(|_| ())
+        } else if transaction.changes_catalog() {
+            Box::pin(self.commit_changes(&mut transaction)).await
         } else if transaction.needs_validation() || is_named && transaction.has_reads() {
             // A repetition may find nothing left to write: how the first attempt ended is known where it is ordered.
             // The rows are encoded for their way, beside the buffer.

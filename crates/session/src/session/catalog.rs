@@ -9,11 +9,14 @@ use super::read::Wanted;
 use super::transaction::{SeenRow, Transaction};
 use base::error::SqlResult;
 use base::key::KeyRange;
+use base::roles::{Object, RoleChange};
 use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
 use base::txn::RowRead;
 use base::{Key, Row, TableId};
 use sql::lower::bind::Binding;
 use sql::lower::keys::KeyPath;
+use sql::temporary::is_temporary;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The catalog that a transaction began with, and what it has made of it.
@@ -98,6 +101,67 @@ impl Transaction {
         self.schema = actions;
         self.catalog = Some(OwnCatalog { base, now: Arc::new(now) });
         Ok(())
+    }
+
+    /// Whether what it has changed of the catalog is temporary, and so nobody else's.
+    pub(super) fn changes_only_temporary(&self) -> bool {
+        let Some(own) = &self.catalog else { return false };
+        let made: BTreeSet<TableId> = sql::temporary::ids_of(&self.schema).collect();
+        let is_own = |schema: &String| is_temporary(schema);
+        let was_own = |id: &TableId| {
+            let relation = own.base.relation(*id).map(|relation| &relation.shape().schema);
+            let sequence = || own.base.sequences.get(id).map(|sequence| &sequence.schema);
+            made.contains(id) || relation.or_else(sequence).is_some_and(is_own)
+        };
+        self.schema.iter().all(|action| match action {
+            SchemaAction::CreateSchema(name) => is_temporary(name),
+            SchemaAction::CreateTable(table) | SchemaAction::AlterTable(table) => is_own(&table.schema),
+            SchemaAction::CreateSequence(sequence) => is_own(&sequence.schema),
+            SchemaAction::PutView(view) => is_own(&view.shape.schema),
+            SchemaAction::DropTable(id) | SchemaAction::DropSequence(id) | SchemaAction::DropView(id) => {
+                was_own(id)
+            }
+            SchemaAction::Roles(RoleChange::SetOwner(Object::Relation(id), _)) => made.contains(id),
+            _ => false,
+        })
+    }
+
+    /// Takes its changes to a catalog that others have changed meanwhile; false: an id is taken there.
+    pub(super) fn carry_over(&mut self, now: &Arc<Catalog>) -> SqlResult<bool> {
+        let base = self.catalog.as_ref().map_or(0, |own| own.base.version);
+        if base == now.version {
+            return Ok(true);
+        }
+        let has = |catalog: &Catalog, id: TableId| {
+            let is_relation = catalog.relation(id).is_some() || catalog.sequences.contains_key(&id);
+            is_relation || catalog.index(id).is_some()
+        };
+        let before = self.catalog.as_ref().map(|own| own.base.clone());
+        let is_new = |id: &TableId| before.as_ref().is_some_and(|base| !has(base, *id));
+        if sql::temporary::ids_of(&self.schema).filter(is_new).any(|id| has(now, id)) {
+            return Ok(false);
+        }
+        self.rebuild(now.clone(), self.schema.clone())?;
+        self.adopt();
+        Ok(true)
+    }
+
+    /// Changes of the catalog that have undone themselves are none.
+    pub(super) fn forget_undone(&mut self) {
+        let Some(own) = self.catalog.as_ref().filter(|_| self.changes_only_temporary()) else { return };
+        let (base, now) = (&own.base, &own.now);
+        let is_same = base.tables.keys().eq(now.tables.keys())
+            && base.sequences.keys().eq(now.sequences.keys())
+            && base.views.keys().eq(now.views.keys())
+            && base.tables.keys().all(|id| !own.has_changed(*id));
+        if is_same {
+            self.schema.clear();
+            self.catalog = None;
+        }
+    }
+
+    pub fn changes_catalog(&self) -> bool {
+        self.catalog.is_some() && !self.schema.is_empty()
     }
 
     /// Partitions that have to find what was read unchanged, and what is written: everywhere, for the

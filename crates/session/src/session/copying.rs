@@ -84,6 +84,7 @@ impl Session {
             parameters: &mut types,
         };
         let table = lowering.table(table_name)?;
+        sql::materialized::refuse_copy(&catalog, &table)?;
         let names: Vec<ast::ObjectName> = columns.iter().map(|c| ast::ObjectName::from(c.clone())).collect();
         let targets = copied_columns(&table, lowering.insert_targets(&table, &names)?, names.is_empty())?;
         let (defaults, generated) = (lowering.defaults(&table)?, lowering.generated(&table)?);
@@ -314,7 +315,7 @@ impl Session {
             self.insert_rows(plan, None, rows, &binding, &mut written).await?;
             return Ok(written.affected);
         }
-        if super::foreign_keys::concern_insert(plan) {
+        if super::foreign_keys::concern_insert(plan) || self.empties_at_commit() {
             let mut attempts = 0;
             loop {
                 self.begin(false, true);

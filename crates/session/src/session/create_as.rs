@@ -13,13 +13,13 @@ use base::error::{SqlResult, SqlState};
 use base::schema::{Catalog, Index, SchemaAction, Table};
 use base::txn::OnConflict;
 use base::{Datum, SqlError};
-use sql::lower::Lowering;
 use sql::lower::bind::Binding;
 use sql::lower::insert::{InsertPlan, Source, complete_row};
 use sql::lower::scope::ParameterTypes;
 use sql::types::{Column, NUMERIC, type_oid};
 use sqlparser::ast::{self, SetExpr, Statement};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl Session {
     /// Runs a change of the catalog that writes rows as a transaction of its own.
@@ -35,6 +35,7 @@ impl Session {
                 Statement::CreateTable(create) if create.query.is_some() => {
                     Box::pin(self.create_as(create, parameters)).await
                 }
+                _ if super::materialized::makes_rows(statement) => Box::pin(self.keep_rows(statement)).await,
                 _ => Box::pin(self.collect_ddl(statement)).await,
             };
             if let Some(response) = self.settle(result, &mut attempts).await? {
@@ -55,7 +56,6 @@ impl Session {
         let plan = plan::plan(&self.context(&catalog), &Statement::Query(query), &mut types)?;
         let shape = plan.columns().filter(|_| !matches!(plan, Plan::Utility(_)));
         let shape = shape.ok_or_else(|| SqlError::unsupported("CREATE TABLE AS of anything but a query"))?;
-        let table_name = create.name.clone();
         let create = Statement::CreateTable(with_columns(create, &shape)?);
         let planned = self.plan_ddl(&create)?;
         if planned.actions.is_empty() {
@@ -68,17 +68,30 @@ impl Session {
         let memory = self.gateway.rows_memory("rows of CREATE TABLE AS");
         let rows = rows.stream.collect_within(&memory).await?;
         self.collect_ddl(&create).await?;
+        let written = self.fill(self.made_by(&planned.actions)?, shape.len(), rows).await?;
+        Ok(Response::Command(format!("SELECT {written}")))
+    }
+
+    /// The table that a change has made, which was perhaps planned again since.
+    pub(super) fn made_by(&self, actions: &[SchemaAction]) -> SqlResult<Arc<Table>> {
+        let catalog = self.catalog();
+        let made = actions.iter().find_map(|action| match action {
+            SchemaAction::CreateTable(table) => catalog.table_named(&table.schema, &table.name),
+            _ => None,
+        });
+        made.cloned().ok_or_else(|| SqlError::internal("a table that was made is not there"))
+    }
+
+    /// Writes rows into a table that is new or empty, of values for its first columns; answers how many.
+    pub(super) async fn fill(
+        &mut self,
+        table: Arc<Table>,
+        width: usize,
+        rows: Vec<Vec<Datum>>,
+    ) -> SqlResult<u64> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-        let mut types = ParameterTypes::default();
-        let mut lowering = Lowering {
-            catalog: &catalog,
-            search_path: &self.settings.search_path,
-            database: &self.database,
-            parameters: &mut types,
-        };
-        let table = lowering.table(&table_name)?;
         let plan = InsertPlan {
-            defaults: lowering.defaults(&table)?,
+            defaults: self.lowered(|lowering| lowering.defaults(&table))?,
             table,
             source: Source::Values(Vec::new()),
             on_conflict: OnConflict::Fail,
@@ -89,17 +102,17 @@ impl Session {
             generated: Default::default(),
         };
         let binding = Binding {
-            parameters,
+            parameters: &[],
             times: self.times(),
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
-        let targets: Vec<usize> = (0..shape.len()).collect();
+        let targets: Vec<usize> = (0..width).collect();
         let complete = |given| complete_row(&plan, &targets, given, &binding);
         let rows = rows.into_iter().map(complete).collect::<SqlResult<Vec<_>>>()?;
         let mut written = Written::default();
         self.insert_rows(&plan, None, rows, &binding, &mut written).await?;
-        Ok(Response::Command(format!("SELECT {}", written.affected)))
+        Ok(written.affected)
     }
 
     /// Whether changes need the rows that are there to be written anew.

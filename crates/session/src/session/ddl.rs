@@ -36,13 +36,21 @@ impl Session {
         if let Statement::CreateTable(create) = statement
             && create.query.is_some()
         {
+            if self.transaction.is_some() {
+                return Box::pin(self.create_as(create, parameters)).await;
+            }
+            return Box::pin(self.run_alone(statement, parameters)).await;
+        }
+        if super::materialized::makes_rows(statement) {
             return match self.transaction {
-                Some(_) => Box::pin(self.create_as(create, parameters)).await,
+                Some(_) => Box::pin(self.keep_rows(statement)).await,
                 None => Box::pin(self.run_alone(statement, parameters)).await,
             };
         }
         if self.transaction.is_some() {
             if !self.moves_home(statement)? {
+                let gateway = self.gateway.clone();
+                let _turn = gateway.turn_to_change(statement).await;
                 return self.collect_ddl(statement).await;
             }
             if self.transaction.as_ref().is_some_and(|t| !t.is_implicit || t.has_begun()) {
@@ -54,8 +62,15 @@ impl Session {
             }
             self.end_implicit().await?;
         }
+        self.change_at_once(statement, parameters).await
+    }
+
+    /// DDL outside a transaction: planned anew until nobody else's came between.
+    async fn change_at_once(&mut self, statement: &Statement, parameters: &[Datum]) -> SqlResult<Response> {
         let mut attempts = 0;
+        let gateway = self.gateway.clone();
         loop {
+            let turn = gateway.turn_to_change(statement).await;
             self.look_up_catalog();
             let planned = self.planned_ddl(statement)?;
             let tag = planned.tag;
@@ -65,7 +80,17 @@ impl Session {
                 return Ok(Response::Command(tag.into()));
             }
             if planned.rewrites.is_some() || self.asks_for_rows(&planned.actions) {
+                // Its COMMIT waits for a turn.
+                drop(turn);
                 return Box::pin(self.run_alone(statement, parameters)).await;
+            }
+            if super::temporary::is_gone_at_once(statement) {
+                self.tell_notices(notices);
+                return Ok(Response::Command(tag.into()));
+            }
+            // Blocks of this gateway take other ids for their temporary tables.
+            if sql::temporary::makes_some(&planned.actions) {
+                self.gateway.keep_ids(sql::temporary::id_behind(&planned.actions));
             }
             let before = self.catalog();
             let base_version = before.version;
@@ -77,6 +102,7 @@ impl Session {
                 }
                 Err(e) => return Err(e),
                 Ok(()) => {
+                    self.temporary.note(statement, &planned.actions);
                     self.bring_indexes(&before, &planned.actions).await?;
                     self.tell_notices(notices);
                     return Ok(Response::Command(tag.into()));
@@ -193,6 +219,7 @@ impl Session {
             }
             self.open().change_catalog(&known, &planned.actions)?;
             self.gateway.keep_ids(self.catalog().next_id);
+            self.temporary.note(statement, &planned.actions);
             if let Some(rewrite) = &planned.rewrites {
                 self.write_anew(rewrite, rows).await?;
             }
@@ -300,6 +327,10 @@ impl Session {
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for target in &truncate.table_names {
             let found = self.truncated(catalog, truncate, target)?.cloned();
+            if let Some(view) = found.as_ref().filter(|found| sql::materialized::is_one(catalog, found.id)) {
+                let told = format!("\"{}\" is not a table", view.name);
+                return Err(SqlError::new(SqlState(*b"42809"), told));
+            }
             tables.extend(found.filter(|found| tables.iter().all(|t| t.id != found.id)));
         }
         let mut at = 0;
@@ -340,6 +371,16 @@ impl Session {
         }
     }
 
+    /// Deletes the rows of a table in the open transaction, which finds at COMMIT that no others have come.
+    pub(super) async fn empty(&mut self, table: Arc<Table>) -> SqlResult<()> {
+        let plan = ModifyPlan::delete_all(table);
+        // At snapshot isolation too, no row may come meanwhile.
+        self.open().reading.keeps = true;
+        let emptied = Box::pin(self.modify_rows(&plan, &[])).await;
+        self.open().reading.keeps = false;
+        emptied.map(|_| ())
+    }
+
     /// TRUNCATE in a block deletes row by row: what comes before and after it belongs to the same buffer.
     async fn truncate_buffered(&mut self, truncate: &ast::Truncate) -> SqlResult<Response> {
         self.refuse_if_read_only("TRUNCATE TABLE")?;
@@ -366,12 +407,7 @@ impl Session {
             self.open().change_catalog(&known, &actions)?;
         }
         for table in tables {
-            let plan = ModifyPlan::delete_all(table);
-            // At snapshot isolation too, no row may come meanwhile.
-            self.open().reading.keeps = true;
-            let emptied = Box::pin(self.modify_rows(&plan, &[])).await;
-            self.open().reading.keeps = false;
-            emptied?;
+            self.empty(table).await?;
         }
         Ok(Response::Command("TRUNCATE TABLE".into()))
     }
@@ -386,7 +422,10 @@ impl Shapes for Planned<'_> {
             let told = "views must not contain data-modifying statements in WITH";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
         }
-        let catalog = self.0.catalog();
+        let mut catalog = self.0.catalog();
+        if let Some(filled) = sql::materialized::as_if_populated(&catalog) {
+            catalog = Arc::new(filled);
+        }
         let statement = Statement::Query(Box::new(query.clone()));
         let plan = plan::plan(&self.0.context(&catalog), &statement, &mut ParameterTypes::default())?;
         match (plan.columns(), plan) {

@@ -47,9 +47,4 @@ impl Session {
     pub fn reported_parameters(&self) -> Vec<(String, String)> {
         self.settings.reported()
     }
-
-    /// Reported settings (ParameterStatus) that changed since the last call.
-    pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
-        std::mem::take(&mut self.changed)
-    }
 }

@@ -108,12 +108,7 @@ fn plan_in_zone(
     statement: &Statement,
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Plan> {
-    let check = sql::privileges::Check {
-        catalog: context.catalog,
-        search_path: context.search_path,
-        database: context.database,
-        standing: &context.standing,
-    };
+    let check = names_of(context);
     check.statement(statement)?;
     plan_permitted(context, statement, parameters)
 }
@@ -129,12 +124,7 @@ pub(super) fn plan_permitted(
     {
         return WithPlan::new(context, query, parameters).map(|plan| Plan::With(Box::new(plan)));
     }
-    let check = sql::privileges::Check {
-        catalog: context.catalog,
-        search_path: context.search_path,
-        database: context.database,
-        standing: &context.standing,
-    };
+    let check = names_of(context);
     let statement = &*sql::with::unwrapped(statement);
     // What another statement is about, such as CREATE VIEW and CREATE TABLE AS, is planned when that runs.
     let is_planned = match statement {
@@ -155,12 +145,23 @@ pub(super) fn plan_permitted(
     plan_over_tables(context, statement, parameters)
 }
 
+/// What names and privileges are held against.
+pub(super) fn names_of<'a>(context: &'a Context<'_>) -> sql::privileges::Check<'a> {
+    sql::privileges::Check {
+        catalog: context.catalog,
+        search_path: context.search_path,
+        database: context.database,
+        standing: &context.standing,
+    }
+}
+
 /// Plans a statement without views whose privileges were asked for.
 fn plan_over_tables(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Plan> {
+    sql::materialized::check(&names_of(context), statement)?;
     let topology = context.cluster().topology().clone();
     let mut lowering = Lowering {
         catalog: context.catalog,

@@ -165,6 +165,14 @@ impl<'a> Changed<'a> {
                 _ => return ControlFlow::Continue(()),
             };
             let column = self.table.column_named(&name);
+            let is_whole_row =
+                matches!(&*e, ast::Expr::Identifier(_)) && column.is_none() && name == self.shown;
+            if is_whole_row && !self.set.is_empty() {
+                // The query has the row as it was.
+                return ControlFlow::Break(SqlError::unsupported("RETURNING of a whole row by UPDATE").hint(
+                    "Return its columns: json_build_object('a', a, 'b', b) in the place of row_to_json(t).",
+                ));
+            }
             let Some((column, value)) =
                 column.and_then(|n| Some((&self.table.columns[n], self.set.get(&n)?)))
             else {

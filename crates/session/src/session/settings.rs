@@ -241,11 +241,7 @@ impl Settings {
             "meridian.read_policy" => (self.read_policy, shown) = policy(value).ok_or_else(invalid)??,
             "meridian.token" => token = Some(parse_token(value).ok_or_else(invalid)?),
             "search_path" => {
-                self.search_path = value
-                    .split(',')
-                    .map(|s| s.trim().trim_matches('"').to_string())
-                    .filter(|s| s != "$user" && !s.is_empty())
-                    .collect();
+                self.search_path = self.path(value);
                 self.epoch += 1;
             }
             "statement_timeout"

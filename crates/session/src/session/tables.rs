@@ -10,8 +10,8 @@ use base::roles::{Object, Privileges};
 use base::schema::Table;
 use base::txn::Isolation;
 use base::{Key, SqlError, TableId};
-use sql::names;
 use sql::parse::{Indexed, Reindex};
+use sql::{names, temporary};
 use sqlparser::ast::{self, LockTableMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Session {
         let (catalog, path) = (self.catalog(), &self.settings.search_path);
         match names::find_relation(&catalog, path, &self.database, name) {
             Some(_) => Ok(()),
-            None if names::parts(name)?.first().is_some_and(|part| part.starts_with("pg_")) => Ok(()),
+            None if names::parts(name)?.first().is_some_and(is_of_catalog) => Ok(()),
             None => names::find_table(&catalog, path, &self.database, name).map(|_| ()),
         }
     }
@@ -199,6 +199,11 @@ impl Session {
         }
         Ok(tables.into_values().collect())
     }
+}
+
+/// Whether a name begins like those of the system catalog.
+fn is_of_catalog(part: &String) -> bool {
+    part.starts_with("pg_") && part != temporary::ALIAS && !temporary::is_temporary(part)
 }
 
 /// Whether nobody else may change rows of a table that is locked so.

@@ -359,6 +359,15 @@ impl Transaction {
         }
     }
 
+    /// Forgets what was written to a table, whose rows end with the transaction.
+    pub(super) fn forget_rows(&mut self, table: TableId) {
+        let written: Vec<(TableId, Key)> =
+            self.buffer_of(table).map(|(key, _)| (table, key.clone())).collect();
+        for at in written {
+            self.buffer(at, None);
+        }
+    }
+
     pub fn savepoint(&mut self, name: String, settings: Arc<Settings>) {
         let (undo, schema) = (self.undo.len(), self.schema.len());
         let deferrals = self.deferrals.clone();

@@ -92,7 +92,7 @@ impl Session {
             }
             Statement::Reset(reset) => self.run_reset(reset),
             Statement::ShowVariable { variable } => self.run_show(variable).await,
-            Statement::Discard { object_type } => self.run_discard(object_type),
+            Statement::Discard { .. } => self.run_discard(statement).await,
             Statement::Prepare { name, data_types, statement } => {
                 let hints = self.declared(data_types)?;
                 let name = names::fold(name);
@@ -215,24 +215,17 @@ impl Session {
         done("RESET")
     }
 
-    fn run_discard(&mut self, object_type: &ast::DiscardObject) -> SqlResult<Response> {
-        if self.transaction.as_ref().is_some_and(|t| !t.is_implicit) {
-            return Err(SqlError::new(
-                SqlState::ACTIVE_SQL_TRANSACTION,
-                format!("DISCARD {object_type} cannot run inside a transaction block"),
-            ));
-        }
-        if matches!(object_type, ast::DiscardObject::ALL) {
-            self.forget_all();
-            self.cursors.clear();
-            self.reset(SESSION_USER, false)?;
-            self.settings.reset_all();
-            self.request = None;
-            self.given = Arc::default();
-            // The gateway gives up what it had.
-            self.advisory = super::advisory::Held::new(&self.gateway);
-        }
-        done(&format!("DISCARD {object_type}"))
+    /// What DISCARD ALL ends beside temporary tables.
+    pub(super) fn forget_session(&mut self) -> SqlResult<()> {
+        self.forget_all();
+        self.cursors.clear();
+        self.reset(SESSION_USER, false)?;
+        self.settings.reset_all();
+        self.request = None;
+        self.given = Arc::default();
+        // The gateway gives up what it had.
+        self.advisory = super::advisory::Held::new(&self.gateway);
+        Ok(())
     }
 
     fn run_deallocate(&mut self, name: &ast::Ident) -> SqlResult<Response> {
@@ -368,8 +361,7 @@ impl Session {
             self.report("is_superuser");
         }
         if Settings::is_reported(name) {
-            self.changed.retain(|(changed, _)| changed != name);
-            self.changed.push((name.into(), self.show(name)));
+            self.note_changed(name, self.show(name));
         }
     }
 

@@ -68,6 +68,7 @@ impl DdlContext<'_> {
             ddl,
         };
         for operation in &alter.operations {
+            self.check_altered_kind(table, operation)?;
             self.alter(&mut altering, operation)?;
         }
         for key in std::mem::take(&mut altering.extras.foreign) {
@@ -86,6 +87,7 @@ impl DdlContext<'_> {
         let sequences = std::mem::take(&mut ddl.actions);
         ddl.actions.extend(extras.sequences.into_iter().map(SchemaAction::CreateSequence));
         ddl.actions.extend(altered.into_iter().map(SchemaAction::AlterTable));
+        ddl.actions.extend(self.renamed_with(&next));
         ddl.actions.push(SchemaAction::AlterTable(next));
         ddl.actions.extend(sequences);
         Ok(ddl)
@@ -332,8 +334,8 @@ impl DdlContext<'_> {
         ddl: &mut Ddl,
     ) -> SqlResult<()> {
         let (schema, index_name) = sql_names::qualified(name, self.database)?;
-        let schemas = schema.map_or_else(|| self.search_path.to_vec(), |s| vec![s]);
-        let found = schemas.iter().find_map(|s| self.catalog.index_named(s, &index_name));
+        let mut schemas = crate::temporary::schemas(schema.as_deref(), self.search_path);
+        let found = schemas.find_map(|s| self.catalog.index_named(s, &index_name));
         let (table, index) = found.ok_or_else(|| {
             SqlError::new(SqlState::UNDEFINED_OBJECT, format!("index \"{index_name}\" does not exist"))
         })?;

@@ -31,7 +31,7 @@ impl DdlContext<'_> {
             CommentObject::Table => relation(self.find_table(name)?.id),
             CommentObject::View => match self.find_relation(name)? {
                 Relation::View(view) => relation(view.shape.id),
-                Relation::Table(table) => Err(super::views::wrong_kind(&table.name, "view")),
+                Relation::Table(table) => Err(self.not_a(table, "view")),
             },
             CommentObject::Column => {
                 let (of, column) = match name.0.split_last() {

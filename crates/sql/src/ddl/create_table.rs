@@ -25,18 +25,17 @@ const ROW_ID: &str = "rowid";
 
 pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) -> SqlResult<Ddl> {
     let refused = [
-        (create.temporary, "CREATE TEMPORARY TABLE"),
         (create.query.is_some(), "CREATE TABLE AS"),
         (create.like.is_some(), "CREATE TABLE LIKE"),
         (create.inherits.is_some(), "INHERITS"),
         (create.partition_by.is_some() || create.partition_of.is_some(), "PARTITION BY"),
-        (create.on_commit.is_some(), "ON COMMIT"),
         (create.or_replace || create.external || create.clone.is_some(), "this form of CREATE TABLE"),
     ];
     if let Some((_, what)) = refused.into_iter().find(|(is_used, _)| *is_used) {
         return Err(SqlError::unsupported(what));
     }
-    let (schema, name) = context.new_name(&create.name)?;
+    let (schema, name) = context.new_name(&create.name, create.temporary)?;
+    super::temporary::check_on_commit(&schema, create.on_commit.as_ref())?;
     let mut ddl = Ddl { tag: "CREATE TABLE", ..Ddl::default() };
     if context.relation_exists(&schema, &name) {
         let message = format!("relation \"{name}\" already exists");

@@ -29,6 +29,7 @@ impl DdlContext<'_> {
         let columns = key.columns.iter().map(|c| key_column(table, c)).collect::<SqlResult<Vec<_>>>()?;
         let found = self.referenced_table(table, &key.foreign_table)?;
         let parent: &Table = found.as_deref().unwrap_or(table);
+        super::temporary::check_reference(table, parent)?;
         if let Some(parent) = &found {
             let object = Object::Relation(parent.id);
             if !self.roles().may(self.standing, &object, Privileges::REFERENCES) {

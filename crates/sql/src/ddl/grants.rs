@@ -211,7 +211,8 @@ impl DdlContext<'_> {
             }
             G::AllTablesInSchema { schemas } => {
                 let schemas = self.schema_names(schemas)?;
-                let tables = catalog.shapes().filter(|table| schemas.contains(&table.schema));
+                let tables =
+                    crate::materialized::shapes(catalog).filter(|table| schemas.contains(&table.schema));
                 let found = tables.map(|table| Object::Relation(table.id)).collect();
                 (found, Privileges::OF_TABLE, "relation")
             }
@@ -326,6 +327,9 @@ impl DdlContext<'_> {
     }
     /// Errors: 42501.
     pub(super) fn check_create(&self, schema: &str) -> SqlResult<()> {
+        if crate::temporary::is_temporary(schema) {
+            return self.check_temporary();
+        }
         match self.roles().may(self.standing, &Object::Schema(schema.into()), Privileges::CREATE) {
             true => Ok(()),
             false => Err(denied("schema", schema)),
@@ -343,6 +347,8 @@ impl DdlContext<'_> {
         let mut owned: Vec<Object> = Vec::new();
         for action in &ddl.actions {
             match action {
+                // Its tables are held against the right to make some.
+                SchemaAction::CreateSchema(name) if crate::temporary::is_temporary(name) => {}
                 SchemaAction::CreateSchema(name) => {
                     if !self.roles().may(self.standing, &Object::Database, Privileges::CREATE) {
                         return Err(denied("database", self.database));
@@ -382,6 +388,8 @@ impl DdlContext<'_> {
                 SchemaAction::PutView(view) if self.catalog.views.contains_key(&view.shape.id) => {
                     self.check_owner(&Object::Relation(view.shape.id))?;
                 }
+                // Of a materialized one the table comes first.
+                SchemaAction::PutView(view) if made.contains(&view.shape.id) => {}
                 SchemaAction::PutView(view) => {
                     self.check_create(&view.shape.schema)?;
                     owned.push(Object::Relation(view.shape.id));

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Storage parameters, as written.
+#[derive(Default)]
 pub(super) struct StorageOptions(BTreeMap<String, String>);
 
 impl StorageOptions {

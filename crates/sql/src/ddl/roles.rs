@@ -264,7 +264,7 @@ impl DdlContext<'_> {
     /// Kind and name of an object, as errors say them.
     pub(super) fn kind_and_name(&self, object: &Object) -> (&'static str, String) {
         let relation = |id: &TableId| match (self.catalog.table(*id), self.catalog.sequences.get(id)) {
-            (Some(table), _) => ("table", table.name.clone()),
+            (Some(table), _) => (crate::materialized::kind(self.catalog, table), table.name.clone()),
             (None, Some(sequence)) => ("sequence", sequence.name.clone()),
             (None, None) => match (self.catalog.views.get(id), self.catalog.types.enums.get(id)) {
                 (Some(view), _) => ("view", view.shape.name.clone()),

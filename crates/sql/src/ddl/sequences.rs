@@ -13,12 +13,12 @@ use sqlparser::tokenizer::{Span, Token, Tokenizer};
 impl DdlContext<'_> {
     pub(super) fn create_sequence(
         &self,
-        name: &ast::ObjectName,
+        (name, is_temporary): (&ast::ObjectName, bool),
         if_not_exists: bool,
         options: &[ast::SequenceOptions],
         owned_by: Option<&ast::ObjectName>,
     ) -> SqlResult<Ddl> {
-        let (schema, name) = self.new_name(name)?;
+        let (schema, name) = self.new_name(name, is_temporary)?;
         let mut ddl = Ddl { tag: "CREATE SEQUENCE", ..Ddl::default() };
         if self.relation_exists(&schema, &name) {
             let message = format!("relation \"{name}\" already exists");

@@ -56,7 +56,7 @@ impl DdlContext<'_> {
             Some(As::Range { .. }) => return Err(SqlError::unsupported("range types")),
             _ => return Err(SqlError::unsupported("CREATE TYPE of anything but ENUM")),
         };
-        let (schema, name) = self.new_name(name)?;
+        let (schema, name) = self.new_name(name, false)?;
         // A description stays in memory as long as the process, so rights are checked before one is made.
         self.check_create(&schema)?;
         self.check_type_name(&schema, &name)?;

@@ -19,14 +19,20 @@ use sqlparser::ast::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 /// Tells the columns of a query's result; it takes the planner of queries to know them.
 pub trait Shapes {
     fn columns(&self, query: &Query) -> SqlResult<Vec<Column>>;
 }
 
-const DEPENDENT: SqlState = SqlState(*b"2BP01");
+/// A query as it is kept, and the columns of its rows with the names that they have there.
+pub(super) struct Kept {
+    pub definition: String,
+    pub uses: BTreeMap<TableId, Vec<usize>>,
+    pub names: Vec<String>,
+    pub columns: Vec<Column>,
+}
+
 const INVALID: SqlState = SqlState(*b"42P16");
 
 impl DdlContext<'_> {
@@ -42,22 +48,20 @@ impl DdlContext<'_> {
     pub(super) fn create_view(&self, create: &ast::CreateView) -> SqlResult<Ddl> {
         let mut ddl = Ddl { tag: "CREATE VIEW", ..Ddl::default() };
         if create.materialized {
-            let hint = "CREATE TABLE … AS keeps a result; CREATE VIEW reads anew each time.";
-            return Err(SqlError::unsupported("CREATE MATERIALIZED VIEW").hint(hint));
-        }
-        if create.temporary {
-            return Err(SqlError::unsupported("CREATE TEMPORARY VIEW"));
+            return self.create_materialized(create);
         }
         if !matches!(create.options, ast::CreateTableOptions::None) || create.params.is_some() {
             return Err(SqlError::unsupported("CREATE VIEW with options"));
         }
-        let (schema, name) = self.new_name(&create.name)?;
+        let reads_temporary = !create.temporary && self.reads_temporary(&create.query);
+        let (schema, name) = self.new_name(&create.name, create.temporary || reads_temporary)?;
+        if reads_temporary {
+            ddl.notices.push((SqlState::SUCCESSFUL, format!("view \"{name}\" will be a temporary view")));
+        }
         let known = self.catalog.relation_named(&schema, &name);
         let before = match known {
             Some(Relation::View(view)) if create.or_replace => Some(view),
-            Some(Relation::Table(_)) if create.or_replace => {
-                return Err(wrong_kind(&name, "view"));
-            }
+            Some(Relation::Table(table)) if create.or_replace => return Err(self.not_a(table, "view")),
             _ if create.if_not_exists || !self.relation_exists(&schema, &name) => None,
             _ => {
                 let told = format!("relation \"{name}\" already exists");
@@ -65,6 +69,22 @@ impl DdlContext<'_> {
             }
         };
         self.refuse_name_of_type(&schema, &name)?;
+        let Kept { definition, uses, names, columns } = self.kept_query(create)?;
+        let id = before.map_or(TableId(self.catalog.next_id), |view| view.shape.id);
+        self.check_circle(id, &name, &uses)?;
+        let typed = names.into_iter().zip(columns.iter().map(|column| column.data_type)).collect();
+        let shape = View::shape(id, schema, name, typed);
+        let type_oids = columns.iter().map(|column| column.type_oid).collect();
+        let view = View { shape: shape.into(), type_oids, definition, uses };
+        if let Some(before) = before {
+            check_replaced(before, &view)?;
+        }
+        ddl.actions.push(SchemaAction::PutView(view));
+        Ok(ddl)
+    }
+
+    /// The query of a view as it is kept.
+    pub(super) fn kept_query(&self, create: &ast::CreateView) -> SqlResult<Kept> {
         let mut query = create.query.as_ref().clone();
         if matches!(query.body.as_ref(), SetExpr::Select(select) if select.into.is_some()) {
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "views must not contain SELECT INTO"));
@@ -94,17 +114,7 @@ impl DdlContext<'_> {
         let uses = self.qualify(&mut query);
         let definition = query.to_string();
         self.check_text(&definition, &columns)?;
-        let id = before.map_or(TableId(self.catalog.next_id), |view| view.shape.id);
-        self.check_circle(id, &name, &uses)?;
-        let typed = names.into_iter().zip(columns.iter().map(|column| column.data_type)).collect();
-        let shape = View::shape(id, schema, name, typed);
-        let type_oids = columns.iter().map(|column| column.type_oid).collect();
-        let view = View { shape: shape.into(), type_oids, definition, uses };
-        if let Some(before) = before {
-            check_replaced(before, &view)?;
-        }
-        ddl.actions.push(SchemaAction::PutView(view));
-        Ok(ddl)
+        Ok(Kept { definition, uses, names, columns })
     }
 
     /// A definition is kept only if its text says the same again.
@@ -209,7 +219,7 @@ impl DdlContext<'_> {
     }
 
     /// Puts its schema before every table and view of a query; answers which these are.
-    fn qualify(&self, query: &mut Query) -> BTreeMap<TableId, Vec<usize>> {
+    pub(super) fn qualify(&self, query: &mut Query) -> BTreeMap<TableId, Vec<usize>> {
         let check = self.names();
         let mut walk = Qualify { check: &check, scopes: Vec::new(), read: Vec::new(), named: Vec::new() };
         let _ = query.visit(&mut walk);
@@ -230,123 +240,13 @@ impl DdlContext<'_> {
     pub(super) fn drop_view(&self, name: &ObjectName) -> SqlResult<Vec<SchemaAction>> {
         match names::find_relation(self.catalog, self.search_path, self.database, name) {
             Some(Relation::View(view)) => Ok(vec![SchemaAction::DropView(view.shape.id)]),
-            Some(Relation::Table(table)) => Err(wrong_kind(&table.name, "view")),
+            Some(Relation::Table(table)) => Err(self.not_a(table, "view")),
             None => {
                 let told = format!("view \"{}\" does not exist", names::parts(name)?.join("."));
                 Err(SqlError::new(SqlState::UNDEFINED_TABLE, told))
             }
         }
     }
-
-    /// What a change does to views that read what it drops or alters: 2BP01, or with CASCADE they go too.
-    pub(super) fn keep_views(&self, statement: &Statement, mut ddl: Ddl) -> SqlResult<Ddl> {
-        if self.catalog.views.is_empty() {
-            return Ok(ddl);
-        }
-        let cascade = match statement {
-            Statement::Drop { cascade, .. } => *cascade,
-            Statement::AlterTable(alter) => alter.to_string().to_uppercase().ends_with("CASCADE"),
-            _ => false,
-        };
-        let (mut gone, remade) = self.gone_and_remade(&ddl);
-        let mut cascaded: Vec<String> = Vec::new();
-        let mut dropped: BTreeSet<TableId> = gone.iter().copied().collect();
-        let mut blocked: Vec<String> = Vec::new();
-        let mut first = None;
-        while let Some(id) = gone.pop() {
-            for view in self.catalog.views.values() {
-                if view.uses.contains_key(&id) && dropped.insert(view.shape.id) {
-                    let (kind, name) = self.kind_and_name(&base::roles::Object::Relation(id));
-                    first.get_or_insert(format!("{kind} {name}"));
-                    blocked.push(format!("view {} depends on {kind} {name}", view.shape.name));
-                    cascaded.push(format!("view {}", view.shape.name));
-                    ddl.actions.insert(0, SchemaAction::DropView(view.shape.id));
-                    gone.push(view.shape.id);
-                }
-            }
-        }
-        self.check_alterations(&ddl, &dropped, &remade)?;
-        if !cascade && !blocked.is_empty() {
-            let what = match statement {
-                Statement::Drop { object_type: ast::ObjectType::Schema, names, .. } => {
-                    format!("schema {}", names.first().map(ToString::to_string).unwrap_or_default())
-                }
-                Statement::Drop { names, .. } if names.len() > 1 => {
-                    let mut error = dependent("", &blocked.join("\n"));
-                    error.message =
-                        "cannot drop desired object(s) because other objects depend on them".into();
-                    return Err(error);
-                }
-                _ => first.unwrap_or_default(),
-            };
-            return Err(dependent(&what, &blocked.join("\n")));
-        }
-        match cascaded.as_slice() {
-            [] => {}
-            [one] => ddl.notices.push((SqlState::SUCCESSFUL, format!("drop cascades to {one}"))),
-            more => {
-                let told = format!("drop cascades to {} other objects", more.len());
-                ddl.notices.push((SqlState::SUCCESSFUL, told));
-            }
-        }
-        let stays = |view: &&Arc<View>| !dropped.contains(&view.shape.id);
-        let views = self.catalog.views.values().filter(stays);
-        ddl.remade_views = views.filter_map(|view| over_remade(view, &remade)).collect();
-        Ok(ddl)
-    }
-
-    /// Relations that a change drops, and tables that it makes anew under their names.
-    fn gone_and_remade(&self, ddl: &Ddl) -> (Vec<TableId>, BTreeMap<TableId, TableId>) {
-        let mut gone: Vec<TableId> = Vec::new();
-        let mut remade: BTreeMap<TableId, TableId> = BTreeMap::new();
-        for action in &ddl.actions {
-            match action {
-                SchemaAction::DropTable(id) => {
-                    let named = self.catalog.table(*id).map(|table| (&table.schema, &table.name));
-                    let again = ddl.actions.iter().find_map(|action| match action {
-                        SchemaAction::CreateTable(table) => {
-                            (named == Some((&table.schema, &table.name))).then_some(table.id)
-                        }
-                        _ => None,
-                    });
-                    match again {
-                        Some(again) => drop(remade.insert(*id, again)),
-                        None => gone.push(*id),
-                    }
-                }
-                SchemaAction::DropView(id) => gone.push(*id),
-                _ => {}
-            }
-        }
-        (gone, remade)
-    }
-
-    fn check_alterations(
-        &self,
-        ddl: &Ddl,
-        dropped: &BTreeSet<TableId>,
-        remade: &BTreeMap<TableId, TableId>,
-    ) -> SqlResult<()> {
-        for action in &ddl.actions {
-            let (SchemaAction::AlterTable(next) | SchemaAction::CreateTable(next)) = action else { continue };
-            let from = remade.iter().find(|(_, to)| **to == next.id).map_or(next.id, |(from, _)| *from);
-            let Some(before) = self.catalog.table(from) else { continue };
-            for view in self.catalog.views.values().filter(|view| !dropped.contains(&view.shape.id)) {
-                let Some(columns) = view.uses.get(&from) else { continue };
-                check_altered(before, next, view, columns)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A view over tables that were made anew under their names; `None` if it reads none.
-fn over_remade(view: &View, remade: &BTreeMap<TableId, TableId>) -> Option<View> {
-    view.uses.keys().find(|id| remade.contains_key(id))?;
-    let mut view = view.clone();
-    let again = |(id, columns)| (remade.get(&id).copied().unwrap_or(id), columns);
-    view.uses = std::mem::take(&mut view.uses).into_iter().map(again).collect();
-    Some(view)
 }
 
 fn list(from: &[ast::TableWithJoins]) -> String {
@@ -359,46 +259,6 @@ fn has_parameters(query: &Query) -> bool {
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
-}
-
-/// `"t" is not a view`, and what to do instead.
-pub(super) fn wrong_kind(name: &str, wanted: &str) -> SqlError {
-    let (article, other) = if wanted == "view" { ("a table", "TABLE") } else { ("a view", "VIEW") };
-    SqlError::new(SqlState(*b"42809"), format!("\"{name}\" is not a {wanted}"))
-        .hint(format!("Use DROP {other} to remove {article}."))
-}
-
-fn dependent(what: &str, detail: &str) -> SqlError {
-    SqlError::new(DEPENDENT, format!("cannot drop {what} because other objects depend on it"))
-        .detail(detail)
-        .hint("Use DROP ... CASCADE to drop the dependent objects too.")
-}
-
-/// Whether a view still finds what it reads in a table that is altered.
-fn check_altered(before: &Table, next: &Table, view: &View, columns: &[usize]) -> SqlResult<()> {
-    let name = &view.shape.name;
-    if (&before.schema, &before.name) != (&next.schema, &next.name) {
-        let what = format!("renaming table {} that view {name} reads", before.name);
-        return Err(SqlError::unsupported(what).hint("Drop the view, rename, and create it again."));
-    }
-    for &column in columns {
-        let (Some(old), new) = (before.columns.get(column), next.columns.get(column)) else { continue };
-        let shown = &old.name;
-        let Some(new) = new.filter(|new| new.hidden == old.hidden) else {
-            let detail = format!("view {name} depends on column {shown} of table {}", before.name);
-            return Err(dependent(&format!("column {shown} of table {}", before.name), &detail));
-        };
-        if new.name != old.name {
-            let what = format!("renaming column {shown} of {} that view {name} reads", before.name);
-            return Err(SqlError::unsupported(what).hint("Drop the view, rename, and create it again."));
-        }
-        if new.data_type != old.data_type {
-            let told = "cannot alter type of a column used by a view or rule";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told)
-                .detail(format!("rule _RETURN on view {name} depends on column \"{shown}\"")));
-        }
-    }
-    Ok(())
 }
 
 /// A view that takes another's place has its columns, and perhaps more behind them.

@@ -171,7 +171,7 @@ fn maintenance_options(statement: &[TokenWithSpan], words: &[usize]) -> Vec<usiz
     words[1..first].iter().copied().chain(words[behind].iter().copied()).collect()
 }
 
-/// Where in `TABLE [IF NOT EXISTS] name (a, b) AS …` the names of columns stand; none if it is another statement.
+/// Where in `TABLE [IF NOT EXISTS] name (a, b) [ON COMMIT …] AS …` the names of columns stand; none if it is another statement.
 fn columns_of_query(words: &[&TokenWithSpan]) -> Vec<usize> {
     let is_name = |t: &TokenWithSpan| match &t.token {
         Token::Word(w) => w.quote_style.is_some() || w.keyword != Keyword::AS,
@@ -195,10 +195,15 @@ fn columns_of_query(words: &[&TokenWithSpan]) -> Vec<usize> {
             _ => return Vec::new(),
         }
     }
-    match rest.next() {
-        Some((_, word)) if is_word(word, "as") => columns,
-        _ => Vec::new(),
-    }
+    // Of a temporary table, what becomes of it may come first: ON COMMIT DROP, ON COMMIT DELETE ROWS.
+    let rest: Vec<&TokenWithSpan> = rest.map(|(_, word)| *word).collect();
+    let is = |nth: usize, word: &str| rest.get(nth).is_some_and(|t| is_word(t, word));
+    let clause = match is(0, "on") && is(1, "commit") {
+        true if is(2, "drop") => 3,
+        true => 4,
+        false => 0,
+    };
+    if is(clause, "as") { columns } else { Vec::new() }
 }
 
 /// The names that CREATE TABLE AS gives to columns. Errors: 42601 if it says more of one.

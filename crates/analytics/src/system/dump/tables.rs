@@ -122,7 +122,7 @@ fn relations(context: &Context<'_>) -> Made {
                 no(),
                 int(0),
                 Datum::Bool(table.is_some_and(|t| has_triggers(context, t))),
-                text("p"),
+                text(if sql::temporary::is_temporary(schema) { "t" } else { "p" }),
                 int(0),
                 privileges::list(context, &object, of_kind),
                 default.map_or(Datum::Null, text),
@@ -136,7 +136,7 @@ fn relations(context: &Context<'_>) -> Made {
                 owned.map_or(Datum::Null, |(_, column, _)| int(column)),
                 Datum::Null,
                 no(),
-                Datum::Bool(true),
+                Datum::Bool(sql::materialized::has_rows(context.catalog, id)),
                 text("d"),
                 no(),
                 no(),
@@ -144,13 +144,14 @@ fn relations(context: &Context<'_>) -> Made {
                 Datum::Null,
                 text("{}"),
                 Datum::Null,
-                if kind == "r" { text("heap") } else { Datum::Null },
+                if matches!(kind, "r" | "m") { text("heap") } else { Datum::Null },
                 Datum::Bool(owned.is_some_and(|(.., is_identity)| is_identity)),
                 no(),
             ]);
         };
     for table in context.catalog.tables.values() {
-        add(table.id, &table.name, &table.schema, "r", table.checks.len(), None);
+        let kind = if sql::materialized::is_one(context.catalog, table.id) { "m" } else { "r" };
+        add(table.id, &table.name, &table.schema, kind, table.checks.len(), None);
     }
     for sequence in context.catalog.sequences.values() {
         let owned = sequence.owner.and_then(|(of, column)| {
@@ -160,7 +161,7 @@ fn relations(context: &Context<'_>) -> Made {
         });
         add(sequence.id, &sequence.name, &sequence.schema, "S", 0, owned);
     }
-    for view in context.catalog.views.values() {
+    for view in sql::materialized::plain(context.catalog) {
         add(view.shape.id, &view.shape.name, &view.shape.schema, "v", 0, None);
     }
     made
@@ -192,7 +193,7 @@ const COLUMNS: &[(&str, DataType)] = &[
 
 fn columns(context: &Context<'_>) -> Made {
     let mut made = Made::new(COLUMNS);
-    for table in context.catalog.shapes() {
+    for table in sql::materialized::shapes(context.catalog) {
         for (number, column) in table.visible_columns() {
             let identity = if column.identity == Identity::Always { "a" } else { "" };
             let type_name = match column.data_type {

@@ -15,6 +15,7 @@ impl DdlContext<'_> {
         // SET SCHEMA, as the parser writes it.
         if parts.last().is_some_and(|last| last == crate::parse::SAME_NAME) {
             let schema = parts.swap_remove(0);
+            crate::ddl::temporary::refuse_move(&next.schema, &schema)?;
             if !self.catalog.schemas.contains(&schema) {
                 let told = format!("schema \"{schema}\" does not exist");
                 return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, told));

@@ -1,0 +1,61 @@
+//! `pg_tables` and `pg_indexes`: what there is, by names.
+
+use super::{BOOL, Made, Owned, TEXT, has_primary_key, privileges, text};
+use crate::context::Context;
+use base::Datum;
+use base::schema::Index;
+use sql::ddl::indexes::written::{self, Style};
+
+pub(super) fn tables(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("schemaname", TEXT),
+        ("tablename", TEXT),
+        ("tableowner", TEXT),
+        ("tablespace", TEXT),
+        ("hasindexes", BOOL),
+        ("hasrules", BOOL),
+        ("hastriggers", BOOL),
+        ("rowsecurity", BOOL),
+    ]);
+    made.rows = context
+        .catalog
+        .tables
+        .values()
+        .filter(|t| !sql::materialized::is_one(context.catalog, t.id))
+        .map(|t| {
+            let no = || Datum::Bool(false);
+            let indexed = Datum::Bool(has_primary_key(t) || !t.indexes.is_empty());
+            let owner = context.catalog.roles.owner_of(&Owned::Relation(t.id));
+            let owner = privileges::role_name(context, owner).unwrap_or_default();
+            vec![text(&t.schema), text(&t.name), text(owner), Datum::Null, indexed, no(), no(), no()]
+        })
+        .collect();
+    made
+}
+
+pub(super) fn indexes(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[
+        ("schemaname", TEXT),
+        ("tablename", TEXT),
+        ("indexname", TEXT),
+        ("tablespace", TEXT),
+        ("indexdef", TEXT),
+    ]);
+    for table in context.catalog.tables.values() {
+        let mut add = |index: &Index| {
+            let definition = written::definition(table, index, Style::Plain);
+            made.rows.push(vec![
+                text(&table.schema),
+                text(&table.name),
+                text(&index.name),
+                Datum::Null,
+                text(definition),
+            ]);
+        };
+        if has_primary_key(table) {
+            add(&super::super::definitions::primary_index(table));
+        }
+        table.indexes.iter().for_each(&mut add);
+    }
+    made
+}

@@ -1,0 +1,209 @@
+//! A session's temporary tables: what COMMIT does to them, and DISCARD.
+//!
+//! The tables are in the catalog, in a schema of the session's own ([`sql::temporary`]). What COMMIT does to them only the
+//! session knows. KEEPS: a table of ON COMMIT DELETE ROWS has no rows between transactions: what is written to it is
+//! forgotten before it is ordered, so nobody else ever hears of it.
+
+use super::Session;
+use super::plan::Plan;
+use super::settings::Settings;
+use super::transaction::Transaction;
+use crate::response::Response;
+use base::error::{SqlResult, SqlState};
+use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
+use base::{Datum, SqlError, TableId};
+use sqlparser::ast::{self, Statement};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How often a change of temporary tables is taken to another catalog before it is refused.
+const ATTEMPTS: usize = 64;
+
+/// Tables that COMMIT empties (`false`) or drops (`true`). Some of them may have come to nothing.
+#[derive(Default)]
+pub(super) struct OnCommit {
+    drops: BTreeMap<TableId, bool>,
+}
+
+impl OnCommit {
+    /// Notes what becomes of tables that a statement has made.
+    pub fn note(&mut self, statement: &Statement, actions: &[SchemaAction]) {
+        let Statement::CreateTable(create) = statement else { return };
+        let drops = match &create.on_commit {
+            Some(ast::OnCommit::Drop) => true,
+            Some(ast::OnCommit::DeleteRows) => false,
+            Some(ast::OnCommit::PreserveRows) | None => return,
+        };
+        let made = actions.iter().filter_map(|action| match action {
+            SchemaAction::CreateTable(table) => Some((table.id, drops)),
+            _ => None,
+        });
+        self.drops.extend(made);
+    }
+}
+
+/// Whether a statement outside a block makes a table that its own COMMIT drops.
+pub(super) fn is_gone_at_once(statement: &Statement) -> bool {
+    let Statement::CreateTable(create) = statement else { return false };
+    create.on_commit == Some(ast::OnCommit::Drop)
+}
+
+impl Settings {
+    /// The same for a session whose temporary tables are in this schema.
+    pub fn with_temporary(mut self, schema: String) -> Settings {
+        self.search_path.insert(0, schema);
+        self
+    }
+
+    /// Schemas of a search path. The session's own comes first unless it is placed.
+    pub(super) fn path(&self, value: &str) -> Vec<String> {
+        let own = sql::temporary::own(&self.search_path);
+        let word = |word: &str| match word.trim().trim_matches('"') {
+            sql::temporary::ALIAS => own.map(String::from),
+            "$user" | "" => None,
+            other => (!sql::temporary::is_temporary(other)).then(|| other.to_string()),
+        };
+        let mut path: Vec<String> = value.split(',').filter_map(word).collect();
+        let is_placed = sql::temporary::own(&path).is_some();
+        if let Some(own) = own.filter(|_| !is_placed) {
+            path.insert(0, own.into());
+        }
+        path
+    }
+}
+
+impl Session {
+    /// The table with this id, if it is a temporary one of this session.
+    fn own_table<'c>(&self, catalog: &'c Catalog, id: TableId) -> Option<&'c Arc<Table>> {
+        let own = sql::temporary::own(&self.settings.search_path);
+        catalog.table(id).filter(|table| own == Some(&table.schema))
+    }
+
+    /// Whether a statement that is executed now, outside a transaction, may write rows that end with it.
+    pub(super) fn empties_at_commit(&self) -> bool {
+        self.transaction.is_none() && !self.temporary.drops.is_empty() && {
+            let catalog = self.catalog();
+            self.temporary.drops.keys().any(|id| self.own_table(&catalog, *id).is_some())
+        }
+    }
+
+    /// Runs a statement as a transaction of its own, whose rows are buffered.
+    pub(super) async fn run_buffered(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
+        let mut attempts = 0;
+        loop {
+            self.begin(self.is_read_only(), true);
+            let result = Box::pin(self.run(plan, parameters)).await;
+            if let Some(response) = self.settle(result, &mut attempts).await? {
+                return Ok(response);
+            }
+        }
+    }
+
+    /// Empties and drops, before COMMIT, the tables that were made so.
+    pub(super) fn end_temporary(&mut self) -> SqlResult<()> {
+        if self.temporary.drops.is_empty() || self.transaction.is_none() {
+            return Ok(());
+        }
+        let catalog = self.catalog();
+        let mut gone = Vec::new();
+        let known = std::mem::take(&mut self.temporary.drops);
+        for (id, drops) in known {
+            if self.own_table(&catalog, id).is_none() {
+                continue;
+            }
+            self.open().forget_rows(id);
+            match drops {
+                true => gone.push(id),
+                false => drop(self.temporary.drops.insert(id, false)),
+            }
+        }
+        let views = catalog.views.values().filter(|view| gone.iter().any(|id| view.uses.contains_key(id)));
+        let mut actions: Vec<SchemaAction> =
+            views.map(|view| SchemaAction::DropView(view.shape.id)).collect();
+        actions.extend(gone.into_iter().map(SchemaAction::DropTable));
+        if actions.is_empty() {
+            return Ok(());
+        }
+        let known = self.known.clone();
+        self.open().change_catalog(&known, &actions)?;
+        self.open().forget_undone();
+        Ok(())
+    }
+
+    /// Orders what a transaction has changed of the catalog. What is temporary goes over whatever catalog there is by
+    /// then; everything else is refused (40001) if others came between.
+    pub(super) async fn commit_changes(&mut self, transaction: &mut Transaction) -> SqlResult<()> {
+        let topology = self.cluster().topology().clone();
+        let carries_over = transaction.changes_only_temporary() && !self.is_named();
+        let gateway = self.gateway.clone();
+        let _turn = if carries_over { Some(gateway.temporary.turn().await) } else { None };
+        let mut attempts = 0;
+        loop {
+            if carries_over && !transaction.carry_over(&gateway.catalog())? {
+                return Err(base::schema::stale_schema());
+            }
+            let Some(program) = transaction.migration(&topology) else { return Ok(()) };
+            match self.submit(program, super::catalog::everywhere(&topology)).await {
+                Err(e) if super::is_stale(&e) && carries_over && attempts < ATTEMPTS => attempts += 1,
+                ended => return ended.map(|_| ()),
+            }
+            self.refresh_catalog().await?;
+        }
+    }
+
+    /// Changes the catalog, as a transaction of its own; nothing is done where there is nothing to do.
+    pub(crate) async fn change_alone(
+        &mut self,
+        plan: impl Fn(&Catalog) -> Vec<SchemaAction>,
+    ) -> SqlResult<()> {
+        loop {
+            self.look_up_catalog();
+            let (base_version, actions) = (self.known.version, plan(&self.known));
+            if actions.is_empty() {
+                return Ok(());
+            }
+            match self.submit_schema(SchemaChange { base_version, actions }).await {
+                Err(error) if super::is_stale(&error) => self.refresh_catalog().await?,
+                ended => return ended,
+            }
+        }
+    }
+
+    pub(super) async fn run_discard(&mut self, statement: &Statement) -> SqlResult<Response> {
+        let Statement::Discard { object_type } = statement else {
+            return Err(SqlError::internal("this statement is no DISCARD"));
+        };
+        let is_open = self.transaction.as_ref().is_some_and(|t| !t.is_implicit);
+        if is_open {
+            return Err(SqlError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                format!("DISCARD {object_type} cannot run inside a transaction block"),
+            ));
+        }
+        if matches!(object_type, ast::DiscardObject::ALL) {
+            self.forget_session()?;
+        }
+        if matches!(object_type, ast::DiscardObject::ALL | ast::DiscardObject::TEMP) {
+            self.drop_own(statement).await?;
+        }
+        Ok(Response::Command(format!("DISCARD {object_type}")))
+    }
+
+    /// Drops the session's temporary tables.
+    async fn drop_own(&mut self, statement: &Statement) -> SqlResult<()> {
+        self.end_implicit().await?;
+        self.look_up_catalog();
+        let path = self.settings.search_path.clone();
+        let own = |catalog: &Catalog| {
+            sql::temporary::dropped(catalog, |schema| sql::temporary::own(&path) == Some(schema))
+        };
+        if own(&self.known).is_empty() {
+            return Ok(());
+        }
+        let gateway = self.gateway.clone();
+        let _turn = gateway.turn_to_change(statement).await;
+        self.change_alone(own).await?;
+        self.temporary = OnCommit::default();
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! What a change of the catalog does to stored queries, views and materialized ones, that read what it drops or alters.
+
+use super::{Ddl, DdlContext};
+use crate::materialized;
+use base::TableId;
+use base::error::{SqlError, SqlResult, SqlState};
+use base::schema::{SchemaAction, Table};
+use base::views::View;
+use sqlparser::ast::{self, Statement};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const DEPENDENT: SqlState = SqlState(*b"2BP01");
+
+impl DdlContext<'_> {
+    /// What a change does to views that read what it drops or alters: 2BP01, or with CASCADE they go too.
+    pub(super) fn keep_views(&self, statement: &Statement, mut ddl: Ddl) -> SqlResult<Ddl> {
+        if self.catalog.views.is_empty() {
+            return Ok(ddl);
+        }
+        let cascade = match statement {
+            Statement::Drop { cascade, .. } => *cascade,
+            Statement::AlterTable(alter) => alter.to_string().to_uppercase().ends_with("CASCADE"),
+            _ => false,
+        };
+        let (mut gone, remade) = self.gone_and_remade(&ddl);
+        let mut cascaded: Vec<String> = Vec::new();
+        let mut dropped: BTreeSet<TableId> = gone.iter().copied().collect();
+        let mut blocked: Vec<String> = Vec::new();
+        let mut first = None;
+        while let Some(id) = gone.pop() {
+            for view in self.catalog.views.values() {
+                if view.uses.contains_key(&id) && dropped.insert(view.shape.id) {
+                    let (kind, name) = self.kind_and_name(&base::roles::Object::Relation(id));
+                    let called = self.called(view);
+                    first.get_or_insert(format!("{kind} {name}"));
+                    blocked.push(format!("{called} depends on {kind} {name}"));
+                    cascaded.push(called);
+                    if materialized::is_one(self.catalog, view.shape.id) {
+                        ddl.actions.insert(0, SchemaAction::DropTable(view.shape.id));
+                    }
+                    ddl.actions.insert(0, SchemaAction::DropView(view.shape.id));
+                    gone.push(view.shape.id);
+                }
+            }
+        }
+        self.check_alterations(&ddl, &dropped, &remade)?;
+        if !cascade && !blocked.is_empty() {
+            let what = match statement {
+                Statement::Drop { object_type: ast::ObjectType::Schema, names, .. } => {
+                    format!("schema {}", names.first().map(ToString::to_string).unwrap_or_default())
+                }
+                Statement::Drop { names, .. } if names.len() > 1 => {
+                    let mut error = dependent("", &blocked.join("\n"));
+                    error.message =
+                        "cannot drop desired object(s) because other objects depend on them".into();
+                    return Err(error);
+                }
+                _ => first.unwrap_or_default(),
+            };
+            return Err(dependent(&what, &blocked.join("\n")));
+        }
+        match cascaded.as_slice() {
+            [] => {}
+            [one] => ddl.notices.push((SqlState::SUCCESSFUL, format!("drop cascades to {one}"))),
+            more => {
+                let told = format!("drop cascades to {} other objects", more.len());
+                ddl.notices.push((SqlState::SUCCESSFUL, told));
+            }
+        }
+        let stays = |view: &&Arc<View>| !dropped.contains(&view.shape.id);
+        let views = self.catalog.views.values().filter(stays);
+        ddl.remade_views = views.filter_map(|view| over_remade(view, &remade)).collect();
+        Ok(ddl)
+    }
+
+    /// Relations that a change drops, and tables that it makes anew under their names.
+    fn gone_and_remade(&self, ddl: &Ddl) -> (Vec<TableId>, BTreeMap<TableId, TableId>) {
+        let mut gone: Vec<TableId> = Vec::new();
+        let mut remade: BTreeMap<TableId, TableId> = BTreeMap::new();
+        for action in &ddl.actions {
+            match action {
+                SchemaAction::DropTable(id) => {
+                    let named = self.catalog.table(*id).map(|table| (&table.schema, &table.name));
+                    let again = ddl.actions.iter().find_map(|action| match action {
+                        SchemaAction::CreateTable(table) => {
+                            (named == Some((&table.schema, &table.name))).then_some(table.id)
+                        }
+                        _ => None,
+                    });
+                    match again {
+                        Some(again) => drop(remade.insert(*id, again)),
+                        None => gone.push(*id),
+                    }
+                }
+                SchemaAction::DropView(id) => gone.push(*id),
+                _ => {}
+            }
+        }
+        (gone, remade)
+    }
+
+    fn check_alterations(
+        &self,
+        ddl: &Ddl,
+        dropped: &BTreeSet<TableId>,
+        remade: &BTreeMap<TableId, TableId>,
+    ) -> SqlResult<()> {
+        for action in &ddl.actions {
+            let (SchemaAction::AlterTable(next) | SchemaAction::CreateTable(next)) = action else { continue };
+            let from = remade.iter().find(|(_, to)| **to == next.id).map_or(next.id, |(from, _)| *from);
+            let Some(before) = self.catalog.table(from) else { continue };
+            for view in self.catalog.views.values().filter(|view| !dropped.contains(&view.shape.id)) {
+                let Some(columns) = view.uses.get(&from) else { continue };
+                check_altered(before, next, &self.called(view), columns)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A stored query in a message.
+    fn called(&self, view: &View) -> String {
+        format!("{} {}", materialized::kind(self.catalog, &view.shape), view.shape.name)
+    }
+}
+
+/// A view over tables that were made anew under their names; `None` if it reads none.
+fn over_remade(view: &View, remade: &BTreeMap<TableId, TableId>) -> Option<View> {
+    view.uses.keys().find(|id| remade.contains_key(id))?;
+    let mut view = view.clone();
+    let again = |(id, columns)| (remade.get(&id).copied().unwrap_or(id), columns);
+    view.uses = std::mem::take(&mut view.uses).into_iter().map(again).collect();
+    Some(view)
+}
+
+fn dependent(what: &str, detail: &str) -> SqlError {
+    SqlError::new(DEPENDENT, format!("cannot drop {what} because other objects depend on it"))
+        .detail(detail)
+        .hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}
+
+/// Whether a view still finds what it reads in a table that is altered.
+fn check_altered(before: &Table, next: &Table, reader: &str, columns: &[usize]) -> SqlResult<()> {
+    if (&before.schema, &before.name) != (&next.schema, &next.name) {
+        let what = format!("renaming table {} that {reader} reads", before.name);
+        return Err(SqlError::unsupported(what).hint("Drop the view, rename, and create it again."));
+    }
+    for &column in columns {
+        let (Some(old), new) = (before.columns.get(column), next.columns.get(column)) else { continue };
+        let shown = &old.name;
+        let Some(new) = new.filter(|new| new.hidden == old.hidden) else {
+            let detail = format!("{reader} depends on column {shown} of table {}", before.name);
+            return Err(dependent(&format!("column {shown} of table {}", before.name), &detail));
+        };
+        if new.name != old.name {
+            let what = format!("renaming column {shown} of {} that {reader} reads", before.name);
+            return Err(SqlError::unsupported(what).hint("Drop the view, rename, and create it again."));
+        }
+        if new.data_type != old.data_type {
+            let told = "cannot alter type of a column used by a view or rule";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told)
+                .detail(format!("rule _RETURN on {reader} depends on column \"{shown}\"")));
+        }
+    }
+    Ok(())
+}
