@@ -6,6 +6,7 @@
 use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::expr::size;
 use crate::{DataType, Datum};
 
 /// Where a cast may stand.
@@ -105,11 +106,13 @@ pub fn cast(value: Datum, from: DataType, to: DataType) -> SqlResult<Datum> {
             _ => crate::text::parse(text, t),
         },
         (_, t) if is_text(t) => {
+            size::check(size::bytes(&value))?;
             // The value's own text; a truth value is spelled out here, and only here.
             let text = match &value {
                 Datum::Bool(b) => if *b { "true" } else { "false" }.to_string(),
                 _ => crate::text::display_as(&value, from),
             };
+            size::check(text.len())?;
             cast(Datum::text(text), Text, t)
         }
         (Datum::Array(elements), Array(to)) => {

@@ -7,7 +7,7 @@
 mod folding;
 mod like;
 mod math;
-mod size;
+pub(crate) mod size;
 mod times;
 
 use crate::decimal::Decimal;

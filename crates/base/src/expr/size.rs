@@ -11,7 +11,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 pub const TEXT_BYTES_MAX: usize = 2 * crate::row::BYTES_MAX;
 
 /// About the bytes of a value's text where it may be long, never more than that.
-pub(super) fn bytes(value: &Datum) -> usize {
+pub(crate) fn bytes(value: &Datum) -> usize {
     match value {
         Datum::Text(text) | Datum::Json(text) => text.len(),
         Datum::Bytes(bytes) => 2 * bytes.len(),
@@ -22,7 +22,7 @@ pub(super) fn bytes(value: &Datum) -> usize {
 }
 
 /// Errors: so much is too long (54000).
-pub(super) fn check(total: usize) -> SqlResult<()> {
+pub(crate) fn check(total: usize) -> SqlResult<()> {
     if total <= TEXT_BYTES_MAX {
         return Ok(());
     }
@@ -62,6 +62,23 @@ mod tests {
         }
         assert_eq!(refused, Some(SqlState::PROGRAM_LIMIT_EXCEEDED));
         assert!(bytes(&value) <= TEXT_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_cast_alone_is_bounded_too() {
+        // Statements cast their constants where they are read, without an expression.
+        let text = DataType::Array(crate::element::Element::of(DataType::Text).expect("no array"));
+        let mut value = Datum::text("a\"");
+        let refused = (0..40).find_map(|_| {
+            match crate::convert::cast(Datum::Array(Arc::from([value.clone()])), text, DataType::Text) {
+                Ok(cast) => {
+                    value = cast;
+                    None
+                }
+                Err(error) => Some(error.state),
+            }
+        });
+        assert_eq!(refused, Some(SqlState::PROGRAM_LIMIT_EXCEEDED));
     }
 
     #[test]
