@@ -6,8 +6,7 @@
 use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::expr::size;
-use crate::{DataType, Datum};
+use crate::{DataType, Datum, text_bounds};
 
 /// Where a cast may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,13 +105,13 @@ pub fn cast(value: Datum, from: DataType, to: DataType) -> SqlResult<Datum> {
             _ => crate::text::parse(text, t),
         },
         (_, t) if is_text(t) => {
-            size::check(size::bytes(&value))?;
+            text_bounds::check(value.text_bytes())?;
             // The value's own text; a truth value is spelled out here, and only here.
             let text = match &value {
                 Datum::Bool(b) => if *b { "true" } else { "false" }.to_string(),
                 _ => crate::text::display_as(&value, from),
             };
-            size::check(text.len())?;
+            text_bounds::check(text.len())?;
             cast(Datum::text(text), Text, t)
         }
         (Datum::Array(elements), Array(to)) => {

@@ -85,6 +85,16 @@ impl Datum {
     pub fn text(s: impl AsRef<str>) -> Datum {
         Datum::Text(Arc::from(s.as_ref()))
     }
+    /// About the bytes of its text where that may be long, never more.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Datum::Text(text) | Datum::Json(text) => text.len(),
+            Datum::Bytes(bytes) => 2 * bytes.len(),
+            // With a separator each. An element that stands in it many times counts as often.
+            Datum::Array(elements) => elements.iter().map(|element| element.text_bytes() + 1).sum(),
+            _ => 0,
+        }
+    }
     pub fn is_null(&self) -> bool {
         matches!(self, Datum::Null)
     }

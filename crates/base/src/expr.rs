@@ -7,7 +7,7 @@
 mod folding;
 mod like;
 mod math;
-pub(crate) mod size;
+mod size;
 mod times;
 
 use crate::decimal::Decimal;
@@ -17,7 +17,6 @@ use crate::text_functions::TextFunction;
 use crate::{DataType, Datum};
 use like::like;
 use serde::{Deserialize, Serialize};
-pub use size::TEXT_BYTES_MAX;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 pub use times::{ZoneFunction, cast_in, converted_in};
@@ -315,8 +314,8 @@ fn compared(operator: BinaryOperator, left: &Datum, right: &Datum) -> SqlResult<
 /// Texts of values behind each other, without nulls. Errors: it is too long (54000).
 fn concat(values: &[Datum]) -> SqlResult<Datum> {
     let values = || values.iter().filter(|value| !value.is_null());
-    let total = values().map(size::bytes).sum();
-    size::check(total)?;
+    let total = values().map(Datum::text_bytes).sum();
+    crate::text_bounds::check(total)?;
     let mut all = String::with_capacity(total);
     for value in values() {
         match value {

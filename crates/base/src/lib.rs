@@ -30,6 +30,7 @@ pub mod roles;
 pub mod row;
 pub mod schema;
 pub mod text;
+mod text_bounds;
 pub mod text_functions;
 pub mod time;
 pub mod topology;

@@ -79,7 +79,7 @@ pub(super) fn translated(pattern: &str, flags: Flags) -> SqlResult<String> {
         true => rest.chars().for_each(|c| literal(&mut made, c)),
         false => Translation { rest: rest.chars().peekable(), made: &mut made, flags }.run()?,
     }
-    let is_dotted = made.contains('.') && !flags.stops_at_lines;
+    let is_dotted = made.contains('.') && !flags.is_literal && !flags.stops_at_lines;
     let letters = [
         (is_dotted, 's'),
         (flags.ignores_case, 'i'),

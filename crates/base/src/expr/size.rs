@@ -1,38 +1,12 @@
 //! How large a value may be that an expression makes.
-//!
-//! KEEPS: what an operation gets is within the bound, so that what it makes takes a small multiple of the bound before it
-//! is looked at. Texts of arrays and of JSON double with each level at which they are quoted: without a look at every
-//! level, forty levels are a terabyte.
 
 use crate::Datum;
-use crate::error::{SqlError, SqlResult, SqlState};
-
-/// Longest text that an expression over a row makes, in bytes: what is stored has at most half of it.
-pub const TEXT_BYTES_MAX: usize = 2 * crate::row::BYTES_MAX;
-
-/// About the bytes of a value's text where it may be long, never more than that.
-pub(crate) fn bytes(value: &Datum) -> usize {
-    match value {
-        Datum::Text(text) | Datum::Json(text) => text.len(),
-        Datum::Bytes(bytes) => 2 * bytes.len(),
-        // With a separator each. An element that stands in it many times counts as often.
-        Datum::Array(elements) => elements.iter().map(|element| bytes(element).saturating_add(1)).sum(),
-        _ => 0,
-    }
-}
-
-/// Errors: so much is too long (54000).
-pub(crate) fn check(total: usize) -> SqlResult<()> {
-    if total <= TEXT_BYTES_MAX {
-        return Ok(());
-    }
-    Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
-        .detail(format!("An expression over a row makes a text of at most {TEXT_BYTES_MAX} bytes.")))
-}
+use crate::error::SqlResult;
+use crate::text_bounds::check;
 
 /// The value. Errors: it is too long (54000).
 pub(super) fn bounded(value: Datum) -> SqlResult<Datum> {
-    check(bytes(&value))?;
+    check(value.text_bytes())?;
     Ok(value)
 }
 
@@ -40,8 +14,15 @@ pub(super) fn bounded(value: Datum) -> SqlResult<Datum> {
 mod tests {
     use super::*;
     use crate::DataType;
+    use crate::error::SqlState;
     use crate::expr::{Expr, Function};
+    use crate::text_bounds::TEXT_BYTES_MAX;
     use std::sync::Arc;
+
+    #[test]
+    fn what_is_stored_is_shorter() {
+        assert_eq!(TEXT_BYTES_MAX, 2 * crate::row::BYTES_MAX);
+    }
 
     #[test]
     fn a_text_that_doubles_with_each_level_ends() {
@@ -61,7 +42,7 @@ mod tests {
             }
         }
         assert_eq!(refused, Some(SqlState::PROGRAM_LIMIT_EXCEEDED));
-        assert!(bytes(&value) <= TEXT_BYTES_MAX);
+        assert!(value.text_bytes() <= TEXT_BYTES_MAX);
     }
 
     #[test]

@@ -423,13 +423,6 @@ impl Transaction {
         let mut writes = Vec::with_capacity(self.writes.len());
         for ((_, key), buffered) in &self.writes {
             let table = self.committed(&buffered.table);
-            if let Some(old) = &buffered.old {
-                // Departing entries that live elsewhere are removed there.
-                for index in table.indexes.iter().filter(|i| !table.index_is_local(i, topology)) {
-                    let entry = table.index_entry(index, old.values(table), key);
-                    access.write_key(table.locate_entry(&entry, topology), index.id, entry);
-                }
-            }
             let state = buffered.new.as_ref().or(buffered.old.as_ref()).expect("there or was there");
             let homes = match (&state.packed, table.partition_column()) {
                 (Some(row), Some(column)) => {
@@ -438,6 +431,12 @@ impl Transaction {
                 }
                 _ => access::homes(table, state.values(table), topology),
             };
+            if let Some(old) = buffered.old.as_ref().filter(|_| !table.indexes.is_empty()) {
+                // Departing entries that live elsewhere are removed there; the next owner of a unique one declares it.
+                let departs = |i: &Index| i.unique || !table.index_is_local(i, topology);
+                let (old, was_at) = (old.values(table), access::homes(table, old.values(table), topology));
+                access::write_entries(&mut access, table, old, key, topology, &was_at, departs);
+            }
             match &buffered.new {
                 Some(new) if !table.indexes.is_empty() => {
                     access::write_row(&mut access, table, new.values(table), key, topology)

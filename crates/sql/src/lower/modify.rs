@@ -307,10 +307,10 @@ impl ModifyPlan {
             .map(|set| set.iter().map(|(c, e)| Ok((*c, binding.fill(e)?))).collect::<SqlResult<_>>())
             .transpose()?;
         let returning = self.returning.as_ref().map(|r| binding.fill_all(&r.exprs)).transpose()?;
-        let changed = self.changed();
+        let changed = self.set.as_ref().map(|_| self.changed());
         let mut statements = Vec::with_capacity(reached.reaches.len());
         for reach in reached.reaches {
-            access::write_range(access, table, &reach.range, &reach.partitions, &changed);
+            access::write_range(access, table, &reach.range, &reach.partitions, changed.as_deref());
             let (table, schema_version) = (table.id, table.version);
             let (target, filter, returning) = (reach.range, filter.clone(), returning.clone());
             statements.push(match &set {

@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn other_texts_stay_as_they_are() {
         for sql in [
-            "insert into t values (1) on conflict (a) do nothing",
+            "insert into t values (1) on conflict(a) do nothing",
             "insert into t values (1) on conflict on constraint t_pkey do nothing",
             "insert into t values (1) on conflict do nothing",
             "select conflict from t where a = (1)",
