@@ -222,7 +222,7 @@ async fn made(client: &Client, table: &Table) -> anyhow::Result<(Statement, Vec<
         match keys.contains(&index.name) {
             true if index.is_primary => parts.push(format!("CONSTRAINT {name} PRIMARY KEY ({columns})")),
             true => parts.push(format!("CONSTRAINT {name} UNIQUE ({columns})")),
-            // Whatever it is over, and about.
+            // The definition names the index's expressions and its predicate, too.
             false => indexes.push(index.definition),
         }
     }

@@ -54,7 +54,7 @@ pub struct Table {
     pub primary_key: Vec<usize>,
     pub primary_key_name: String,
     pub indexes: Vec<Index>,
-    /// Shared: tables are cloned by every change of the catalog, and there may be tens of thousands of conditions.
+    /// Shared: a change of the catalog clones the tables that it makes or alters, several times at each node.
     pub checks: Arc<Vec<Check>>,
     pub foreign: ForeignKeys,
     pub placement: Placement,

@@ -1,6 +1,6 @@
 //! Materialized views: read like tables once they have rows, and written by nobody.
 //!
-//! The catalog has a table and a view of one id. The table keeps the rows, and whatever looks names up finds it first; the
+//! The catalog has a table and a view of one id. The table keeps the rows, and a look-up by name finds it before the view; the
 //! view says what they are the rows of. KEEPS: both have one name; the view's shape has the table's key if the rows are
 //! there, and none if they are not.
 

@@ -130,8 +130,8 @@ impl Session {
         Ok(())
     }
 
-    /// Orders what a transaction has changed of the catalog. What is temporary goes over whatever catalog there is by
-    /// then; everything else is refused (40001) if others came between.
+    /// Orders what a transaction has changed of the catalog. A change of temporary relations alone is
+    /// planned again over the newest catalog; any other is refused (40001) if the catalog has changed meanwhile.
     pub(super) async fn commit_changes(&mut self, transaction: &mut Transaction) -> SqlResult<()> {
         let topology = self.cluster().topology().clone();
         let carries_over = transaction.changes_only_temporary() && !self.is_named();

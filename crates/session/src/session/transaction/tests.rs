@@ -28,6 +28,20 @@ fn table() -> Arc<Table> {
         placement: Placement::Home(RegionId(0)),
     })
 }
+/// The same with a unique index over `b`.
+fn unique_table() -> (Arc<Table>, Index) {
+    let mut described = table().as_ref().clone();
+    let index = Index {
+        id: TableId(2),
+        name: "t_b_key".into(),
+        columns: vec![1],
+        unique: true,
+        constraint: true,
+        form: Default::default(),
+    };
+    described.indexes.push(index.clone());
+    (Arc::new(described), index)
+}
 fn row(a: i64, b: i64) -> Vec<Datum> {
     vec![Datum::Int(a), Datum::Int(b)]
 }
@@ -81,17 +95,7 @@ fn a_row_that_came_and_went_is_not_written() {
 
 #[test]
 fn an_entry_of_a_unique_index_leads_to_the_own_row_that_has_it() {
-    let mut described = table().as_ref().clone();
-    let index = Index {
-        id: TableId(2),
-        name: "t_b_key".into(),
-        columns: vec![1],
-        unique: true,
-        constraint: true,
-        form: Default::default(),
-    };
-    described.indexes.push(index.clone());
-    let table = Arc::new(described);
+    let (table, index) = unique_table();
     let owner = |t: &Transaction, b: i64| {
         let entry = table.index_entry(&index, &row(0, b), &key(0));
         t.owner_of(table.id, index.id, entry).map(|(key, values)| (key.clone(), values[1].int()))
@@ -109,4 +113,20 @@ fn an_entry_of_a_unique_index_leads_to_the_own_row_that_has_it() {
     assert_eq!((owner(&t, 10), owner(&t, 20), owner(&t, 30)), (Some((key(1), 10)), Some((key(2), 20)), None));
     t.change(&table, key(1), &Arc::new(row(1, 10)), None).unwrap();
     assert_eq!(owner(&t, 10), None);
+}
+
+/// Whoever takes the entry next is ordered after the transaction that gave it away.
+#[test]
+fn the_unique_entry_of_a_row_that_changes_or_goes_is_declared() {
+    let (table, index) = unique_table();
+    let topology = Topology::one_node_per_region(base::wan::Wan::preset("local").unwrap(), 1);
+    for new in [None, Some(row(1, 11))] {
+        let mut t = Transaction::new(false, false, 0);
+        t.pin = Some((PinId(1), Rank(5)));
+        t.change(&table, key(1), &Arc::new(row(1, 10)), new).unwrap();
+        let (_, access) = t.validated(&topology);
+        let entry = Granule::Key(index.id, table.index_entry(&index, &row(1, 10), &key(1)));
+        let mut declared = access.by_partition.values().flatten();
+        assert!(declared.any(|one| one.granule == entry && one.mode == AccessMode::Write));
+    }
 }

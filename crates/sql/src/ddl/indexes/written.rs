@@ -15,7 +15,7 @@ use sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 /// How much is in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Whatever has an operator.
+    /// Around every operand that has an operator itself.
     Plain,
     /// What would mean something else without them, as `psql` shows it.
     Pretty,
@@ -206,7 +206,7 @@ impl Writing<'_> {
                 | BinaryOperator::HashArrow
                 | BinaryOperator::HashLongArrow
         );
-        // A document's key is a text, whatever the document is.
+        // The key on the right of an arrow is a text, for json and for jsonb.
         let written = match literal(right).filter(|_| is_arrow) {
             Some(text) => format!("{text}::text"),
             None => self.side(right, left),
