@@ -86,7 +86,7 @@ impl Datum {
         Datum::Text(Arc::from(s.as_ref()))
     }
     /// About the bytes of its text where that may be long, never more.
-    pub(crate) fn text_bytes(&self) -> usize {
+    pub fn text_bytes(&self) -> usize {
         match self {
             Datum::Text(text) | Datum::Json(text) => text.len(),
             Datum::Bytes(bytes) => 2 * bytes.len(),

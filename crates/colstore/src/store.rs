@@ -107,13 +107,40 @@ impl ColumnStore {
         if record.schema.is_some() {
             self.change_catalog(record);
         }
-        if record.writes.is_empty() || self.options.follows_only {
+        self.write(record, 0, record.writes.len());
+    }
+
+    /// The next record of a partition's log, in steps: takes `rows_max` rows at most behind the first `from`, and answers
+    /// how many it has of it. It counts as applied with the last one; until then no cut that includes it can be read.
+    /// A record that changes the catalog is applied in one step.
+    pub fn apply_some(&mut self, record: &CommitRecord, from: usize, rows_max: usize) -> usize {
+        let count = record.writes.len();
+        let to = count.min(from.saturating_add(rows_max));
+        let is_old = record.position <= self.applied(record.partition).0;
+        if is_old || from == 0 && to == count || record.schema.is_some() {
+            self.apply(record);
+            return count;
+        }
+        self.write(record, from, to);
+        if to == count {
+            let stream = self.partitions.get_mut(&record.partition).expect("its rows were written");
+            assert_eq!(record.position, stream.position.next(), "the log of {} has a gap", record.partition);
+            stream.position = record.position;
+            stream.rank = stream.rank.max(record.rank);
+        }
+        to
+    }
+
+    /// Writes some of a record's rows.
+    fn write(&mut self, record: &CommitRecord, from: usize, to: usize) {
+        if from == to || self.options.follows_only {
             return;
         }
+        let partition = record.partition;
         let at = Mark { rank: record.rank, position: record.position };
         let version = self.partitions[&partition].catalogs.last().expect("never empty").1;
         let catalog = &self.catalogs[self.nth_catalog(version)].1;
-        for write in &record.writes {
+        for write in &record.writes[from..to] {
             let table = catalog.table(write.table).unwrap_or_else(|| {
                 panic!("{partition} at {} writes to {}, which does not exist", record.position, write.table)
             });

@@ -83,7 +83,7 @@ fn main() {
 /// Fills columns from rows in pieces as large as a step of a node: ns to read each and to fill columns with it, and how
 /// many there were.
 fn fill(store: &Store, start: Instant) -> (Vec<u64>, Vec<u64>, usize) {
-    let keys_a_step = node::Options::default().keys_a_step;
+    let keys_a_step = node::Options::default().steps.keys;
     let mut columns = ColumnStore::new([P], Arc::default());
     let mut copy = store.begin_rows();
     columns.begin_copy(P, LogPosition(1), Rank(1), copy.catalog());

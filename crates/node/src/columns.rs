@@ -35,13 +35,25 @@ pub struct Columns {
     delays: DelayEstimates,
     /// A copy of these partitions is arriving; nothing of them can be read.
     arriving: BTreeSet<PartitionId>,
-    /// Partitions of this node whose columns are being filled from their rows: what was streamed since that began.
-    filling: BTreeMap<PartitionId, VecDeque<StreamItem>>,
+    /// Partitions whose columns take several steps: what was streamed since that began.
+    filling: BTreeMap<PartitionId, Filling>,
+    /// Rows that are applied in one step at most.
+    rows_a_step: usize,
     /// The storage of the printed protocol, in clusters that run it.
     printed: Option<PrintedCopy>,
     collected_below: Rank,
     /// A merge is being computed.
     merging: bool,
+}
+
+/// What waits for columns that are being filled from this node's rows, or that take a large record in steps.
+#[derive(Default)]
+struct Filling {
+    items: VecDeque<StreamItem>,
+    /// Rows of the first item that are applied.
+    applied: usize,
+    /// The rows are there, so that these may follow.
+    is_ready: bool,
 }
 
 /// What is here, as rules of reading see it.
@@ -74,6 +86,7 @@ impl Columns {
             delays: DelayEstimates::new(nominal_ns),
             arriving: BTreeSet::new(),
             filling: BTreeMap::new(),
+            rows_a_step: options.steps.keys,
             printed: options.printed.map(|p| PrintedCopy::new(p, subscribes)),
             collected_below: Rank::ZERO,
             merging: false,
@@ -107,10 +120,29 @@ impl Columns {
 
     pub fn receive(&mut self, now: Time, partition: PartitionId, item: &StreamItem) {
         self.graph.receive(now, partition, item);
+        let takes_steps = self.takes_steps(item);
         match self.filling.get_mut(&partition) {
-            Some(waiting) => waiting.push_back(item.clone()),
+            Some(waiting) => waiting.items.push_back(item.clone()),
+            None if takes_steps => {
+                base::sometimes!("columns take a large record in steps");
+                let items = VecDeque::from([item.clone()]);
+                self.filling.insert(partition, Filling { items, applied: 0, is_ready: true });
+            }
             None => self.apply(now, partition, item),
         }
+    }
+
+    fn takes_steps(&self, item: &StreamItem) -> bool {
+        match item {
+            StreamItem::Record(record) => {
+                record.writes.len() > self.rows_a_step && record.schema.is_none() && self.printed.is_none()
+            }
+            _ => false,
+        }
+    }
+    /// Whether something waits to be applied ([`Columns::catch_up`]).
+    pub fn is_behind(&self, partition: PartitionId) -> bool {
+        self.filling.get(&partition).is_some_and(|filling| filling.is_ready)
     }
 
     fn apply(&mut self, now: Time, partition: PartitionId, item: &StreamItem) {
@@ -134,25 +166,41 @@ impl Columns {
         self.filling.remove(&partition);
         head.iter().for_each(|feed| _ = self.take(now, partition, feed));
         self.graph.settle();
-        self.filling.insert(partition, VecDeque::new());
+        self.filling.insert(partition, Filling::default());
     }
     /// The copy is complete up to `low`; what was streamed since follows.
     pub fn filled(&mut self, partition: PartitionId, low: Rank) {
         if let Some(waiting) = self.filling.get_mut(&partition) {
-            waiting.push_front(StreamItem::Low(low));
+            waiting.items.push_front(StreamItem::Low(low));
+            waiting.is_ready = true;
         }
     }
     /// Applies some of what was streamed meanwhile. Whether that was all: then the columns can be read.
-    pub fn catch_up(&mut self, now: Time, partition: PartitionId, rows_max: usize) -> bool {
+    pub fn catch_up(&mut self, now: Time, partition: PartitionId) -> bool {
         let mut rows = 0;
-        while rows < rows_max {
-            let Some(item) = self.filling.get_mut(&partition).and_then(VecDeque::pop_front) else {
+        while rows < self.rows_a_step {
+            let Some(filling) = self.filling.get_mut(&partition) else { return true };
+            if !filling.is_ready {
+                return true; // Another copy has begun.
+            }
+            let Some(item) = filling.items.pop_front() else {
                 self.filling.remove(&partition);
                 self.arriving.remove(&partition);
                 return true;
             };
-            rows += streams::weight(&item);
-            self.apply(now, partition, &item);
+            if !self.takes_steps(&item) {
+                rows += streams::weight(&item);
+                self.apply(now, partition, &item);
+                continue;
+            }
+            let StreamItem::Record(record) = &item else { unreachable!("only records take steps") };
+            let filling = self.filling.get_mut(&partition).expect("just seen");
+            let applied = self.store.apply_some(record, filling.applied, self.rows_a_step - rows);
+            rows += applied - filling.applied;
+            filling.applied = applied % record.writes.len();
+            if filling.applied > 0 {
+                filling.items.push_front(item);
+            }
         }
         false
     }
@@ -160,6 +208,7 @@ impl Columns {
     /// What is here of a partition is void until a copy of it has arrived.
     pub fn forget(&mut self, partition: PartitionId) {
         self.arriving.insert(partition);
+        self.filling.remove(&partition);
         self.low.remove(&partition);
         self.graph.forget_log(partition);
     }

@@ -9,7 +9,7 @@ use base::txn::procedure::Procedures;
 use base::txn::{AccessMode, Applied, Gathered, Granule, ReadGranule, Transaction};
 use base::write_set::{Evaluated, WriteSet};
 use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError, SqlState, TableId, TxnId};
-use rowstore::{Begun, CopyOutdated, CopyPlan, Counters, LiveRows, Store};
+use rowstore::{Begun, CopyOutdated, CopyPlan, Counters, LiveRows, Store, Unfinished};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use txn::engine::{CopyEnded, Executor};
@@ -27,6 +27,13 @@ pub struct Data {
     copies: BTreeMap<NodeId, OpenCopy>,
     /// Copies of rows that fill columns, here or at a subscriber. Nor are versions collected meanwhile.
     row_copies: BTreeMap<(PartitionId, NodeId), RowCopy>,
+    /// What one step of a transaction's execution does at most, in units of about a microsecond.
+    units_a_step: u64,
+    /// What is under way at each partition.
+    unfinished: BTreeMap<PartitionId, Unfinished>,
+    /// Transactions that are applied in several steps, and at how many partitions they are done. They are not executed
+    /// yet, so copies that begin meanwhile leave them out.
+    applying: BTreeMap<TxnId, usize>,
     /// Rows of partitions that run elsewhere.
     pub replicas: Replicas,
 }
@@ -72,8 +79,15 @@ impl Data {
             written: Vec::new(),
             copies: BTreeMap::new(),
             row_copies: BTreeMap::new(),
+            units_a_step: u64::MAX,
+            unfinished: BTreeMap::new(),
+            applying: BTreeMap::new(),
             replicas: Replicas::none(),
         }
+    }
+    /// Executes in steps of so many units of work at most, about a microsecond each.
+    pub fn in_steps_of(self, units: u64) -> Data {
+        Data { units_a_step: units, ..self }
     }
     pub fn following(self, replicas: Replicas) -> Data {
         Data { replicas, ..self }
@@ -159,7 +173,7 @@ impl Data {
     pub fn begin_rows(&mut self, partition: PartitionId, to: NodeId, low: Rank) -> Arc<Catalog> {
         let rows = self.store(partition).begin_rows();
         let catalog = rows.catalog().clone();
-        self.row_copies.insert((partition, to), RowCopy { rows, since: BTreeSet::new(), low });
+        self.row_copies.insert((partition, to), RowCopy { rows, since: self.begun(), low });
         catalog
     }
     /// Goes on with it, after a look at so many keys at most; `None`: there is none.
@@ -183,6 +197,35 @@ impl Data {
         self.copies.values_mut().for_each(|copy| _ = copy.since.insert(txn));
         let here = self.row_copies.iter_mut().filter(|((of, _), _)| *of == partition);
         here.for_each(|(_, copy)| _ = copy.since.insert(txn));
+    }
+
+    /// Transactions of which something is applied, though not all.
+    fn begun(&self) -> BTreeSet<TxnId> {
+        self.applying.keys().copied().collect()
+    }
+    /// A step of a transaction's application is over; `is_done`: at this partition it was the last.
+    fn stepped(&mut self, transaction: &Transaction, is_done: bool) {
+        let here = transaction.participants().filter(|p| self.stores.contains_key(p)).count();
+        if here == 1 && is_done && self.applying.is_empty() {
+            return;
+        }
+        let done = self.applying.entry(transaction.id).or_default();
+        *done += usize::from(is_done);
+        if *done == here {
+            self.applying.remove(&transaction.id);
+        }
+    }
+    /// A transaction is applied: what it wrote is noted, if anybody asks.
+    fn note(&mut self, transaction: &Transaction, partition: PartitionId, place: Place) {
+        if !self.notes_writes {
+            return;
+        }
+        let writes = transaction.access.at(partition).iter().filter(|a| a.mode == AccessMode::Write);
+        let rows = writes.filter_map(|access| match &access.granule {
+            Granule::Key(table, key) => Some((*table, key.clone())),
+            _ => None,
+        });
+        self.written.push((place.rank, transaction.id.coordinator, rows.collect()));
     }
 
     pub fn counters(&self) -> Counters {
@@ -211,16 +254,37 @@ impl Executor for Data {
         place: Place,
         exchange: &BTreeMap<PartitionId, Gathered>,
     ) -> Applied {
-        if self.notes_writes {
-            let writes = transaction.access.at(partition).iter().filter(|a| a.mode == AccessMode::Write);
-            let rows = writes.filter_map(|access| match &access.granule {
-                Granule::Key(table, key) => Some((*table, key.clone())),
-                _ => None,
-            });
-            self.written.push((place.rank, transaction.id.coordinator, rows.collect()));
-        }
+        self.note(transaction, partition, place);
         self.leave_out(partition, transaction.id);
         self.store_mut(partition).apply(transaction, place, exchange)
+    }
+
+    fn gather_some(&mut self, partition: PartitionId, transaction: &Transaction) -> Option<Gathered> {
+        let units = self.units_a_step;
+        let unfinished = self.unfinished.entry(partition).or_default();
+        let store = self.stores.get_mut(&partition);
+        let store = store.unwrap_or_else(|| panic!("{partition} does not live here"));
+        store.gather_some(unfinished, transaction, units)
+    }
+
+    fn apply_some(
+        &mut self,
+        partition: PartitionId,
+        transaction: &Transaction,
+        place: Place,
+        exchange: &BTreeMap<PartitionId, Gathered>,
+    ) -> Option<Applied> {
+        self.leave_out(partition, transaction.id);
+        let units = self.units_a_step;
+        let unfinished = self.unfinished.entry(partition).or_default();
+        let store = self.stores.get_mut(&partition);
+        let store = store.unwrap_or_else(|| panic!("{partition} does not live here"));
+        let applied = store.apply_some(unfinished, transaction, place, exchange, units);
+        self.stepped(transaction, applied.is_some());
+        if applied.is_some() {
+            self.note(transaction, partition, place);
+        }
+        applied
     }
 
     fn evaluate(&mut self, transaction: &Transaction, at: Rank) -> Result<Evaluated, SqlError> {
@@ -274,7 +338,7 @@ impl Executor for Data {
 
     fn begin_copy(&mut self, to: NodeId, partitions: &[PartitionId]) {
         let plans = partitions.iter().map(|p| (*p, self.store(*p).begin_copy())).collect();
-        self.copies.insert(to, OpenCopy { plans, since: BTreeSet::new() });
+        self.copies.insert(to, OpenCopy { plans, since: self.begun() });
     }
     fn next_block(&mut self, to: NodeId) -> Result<Option<(PartitionId, Vec<u8>)>, CopyEnded> {
         let OpenCopy { plans, since } = self.copies.get_mut(&to).ok_or(CopyEnded)?;
@@ -294,6 +358,7 @@ impl Executor for Data {
     }
     fn restore(&mut self, partition: PartitionId, block: &[u8]) {
         // The first block forgets what was here.
+        self.unfinished.remove(&partition);
         let taken = self.store_mut(partition).restore(block);
         taken
             .unwrap_or_else(|e| panic!("a block of {partition} that another node wrote cannot be read: {e}"));

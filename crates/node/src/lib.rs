@@ -25,6 +25,6 @@ mod read;
 mod replicas;
 pub mod streams;
 
-pub use node::{Kept, Node, Options, choice_at, rests_on_clocks};
+pub use node::{Kept, Node, Options, Steps, choice_at, rests_on_clocks};
 pub use reads::replica::ReadPolicy;
 pub use request::{Reply, Request};

@@ -231,6 +231,8 @@ pub enum AnswerBody {
 pub enum Timer {
     /// The engine wanted to be woken at this time.
     Engine(Time),
+    /// The engine has something left to do.
+    EngineOn,
     /// A question was silent too long; ask again.
     Repeat { question: QuestionId },
     /// A reader was silent too long; ask it again, or another one.

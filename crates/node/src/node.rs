@@ -35,7 +35,7 @@ mod scanning;
 mod status;
 mod streaming;
 
-pub use options::{Kept, Options};
+pub use options::{Kept, Options, Steps};
 pub use reads::rule::levels::{choice_at, rests_on_clocks};
 
 use crate::clocks::ClockMonitor;
@@ -109,7 +109,9 @@ impl<E: Engine> Node<E> {
         };
         let replicas = Replicas::new(id, &topology, &procedures, options.kept.rows, reuse);
         Node {
-            data: Data::new(topology.clone(), procedures, topology.copies_at(id)).following(replicas),
+            data: Data::new(topology.clone(), procedures, topology.copies_at(id))
+                .in_steps_of(options.steps.units)
+                .following(replicas),
             columns: Columns::new(id, &topology, &options, protocol.hears_of_all()),
             streams: Streams::new(id, &topology),
             questions: Questions::default(),
@@ -260,7 +262,8 @@ impl<E: Engine> Node<E> {
 
     fn timer(&mut self, now: Time, timer: Timer, out: &mut Effects<Self>) {
         match timer {
-            Timer::Engine(at) => self.wake_engine(now, at, out),
+            Timer::Engine(at) => self.wake_engine(now, Some(at), out),
+            Timer::EngineOn => self.wake_engine(now, None, out),
             Timer::Repeat { question } => self.repeat(now, question, out),
             Timer::Scan { scan } => self.repeat_scan(now, scan, out),
             Timer::ReadOn => self.read_on(now, out),

@@ -67,8 +67,12 @@ impl Cluster {
         let make = if *life == 0 { AnyEngine::new } else { AnyEngine::rejoining };
         *life += 1;
         let engine = make(self.topology.clone(), id, *life, self.engine.clone());
-        let options =
-            Options { keys_a_step: ROWS_A_STEP, lease_ns: SECOND, clocks: None, ..Options::default() };
+        let options = Options {
+            steps: node::Steps { keys: ROWS_A_STEP, ..Default::default() },
+            lease_ns: SECOND,
+            clocks: None,
+            ..Options::default()
+        };
         let node = Node::new(id, self.topology.clone(), Arc::new(Procedures::default()), engine, options);
         self.hosts.insert(id, Host::new(node, self.now));
         self.send(id);

@@ -31,6 +31,7 @@ mod invariants;
 
 pub use copy::{CopyOutdated, CopyPlan};
 pub use execute::evaluate::{Begun, EvaluatedHere};
+pub use execute::steps::Unfinished;
 pub use live::LiveRows;
 pub use read::Reading;
 pub use store::{Counters, Store};

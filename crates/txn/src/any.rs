@@ -335,6 +335,9 @@ impl Engine for AnyEngine {
     fn next_wake(&self) -> Option<Time> {
         each!(self.next_wake())
     }
+    fn goes_on(&self) -> bool {
+        each!(self.goes_on())
+    }
     fn wake(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
         inside!(self, out, |engine, effects| engine.wake(now, executor, effects));
     }

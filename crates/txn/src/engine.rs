@@ -31,6 +31,21 @@ pub trait Executor {
         place: Place,
         exchange: &BTreeMap<PartitionId, Gathered>,
     ) -> Applied;
+    /// [`Executor::gather`] in steps of bounded length, for an engine that lets others have their turn in between: `None`: not
+    /// done, ask again. What conflicts with the transaction must not be executed before it is done.
+    fn gather_some(&mut self, partition: PartitionId, transaction: &Transaction) -> Option<Gathered> {
+        Some(self.gather(partition, transaction))
+    }
+    /// [`Executor::apply`] likewise.
+    fn apply_some(
+        &mut self,
+        partition: PartitionId,
+        transaction: &Transaction,
+        place: Place,
+        exchange: &BTreeMap<PartitionId, Gathered>,
+    ) -> Option<Applied> {
+        Some(self.apply(partition, transaction, place, exchange))
+    }
     /// What the transaction reads, answers and would write, at every participant, if it were executed over rows as of
     /// this rank; writes nothing. Errors: it must abort, and why; not all of its participants are here; the rank was
     /// collected; its program can only be executed at a place (a change of the catalog), or with this executor.
@@ -314,6 +329,11 @@ pub trait Engine {
         Self: Sized;
     /// When this node wants to be woken, as of now; asked after every call. `None`: not before something else happens.
     fn next_wake(&self) -> Option<Time>;
+    /// Whether something is left of what was begun, and the engine wants to be woken as soon as all that waits for its
+    /// host has had its turn; asked after every call.
+    fn goes_on(&self) -> bool {
+        false
+    }
     /// That time has come. To be woken when there is nothing to do is harmless.
     fn wake(&mut self, now: Time, executor: &mut dyn Executor, out: &mut EngineEffects<Self>)
     where

@@ -19,3 +19,4 @@ mod share;
 pub mod timers;
 #[cfg(test)]
 mod trial;
+mod unfinished;

@@ -74,6 +74,7 @@ impl<T: PartialEq> Timers<T> {
 #[derive(Clone, Debug, Default)]
 pub struct Alarms {
     set: BTreeSet<Time>,
+    goes_on: bool,
 }
 
 impl Alarms {
@@ -86,6 +87,15 @@ impl Alarms {
         }
         self.set.insert(at);
         Some(at)
+    }
+    /// Whether to wake the engine once everything that waits for its host has had its turn: it wants that
+    /// ([`Engine::goes_on`](crate::engine::Engine::goes_on)), and nobody has seen to it.
+    pub fn go_on(&mut self, wants: bool) -> bool {
+        wants && !std::mem::replace(&mut self.goes_on, true)
+    }
+    /// It is woken for that now.
+    pub fn went_on(&mut self) {
+        self.goes_on = false;
     }
     /// The alarm of this time has gone off; whatever the clock shows now.
     pub fn went_off(&mut self, at: Time) {

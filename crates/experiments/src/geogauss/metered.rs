@@ -142,6 +142,9 @@ impl<E: Engine> Engine for Metered<E> {
     fn next_wake(&self) -> Option<Time> {
         self.engine.next_wake()
     }
+    fn goes_on(&self) -> bool {
+        self.engine.goes_on()
+    }
     fn wake(&mut self, now: Time, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
         metered!(self, executor, |engine, inner| engine.wake(now, inner, out))
     }

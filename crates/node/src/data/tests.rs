@@ -260,6 +260,77 @@ fn what_is_installed_while_a_copy_is_made_is_not_in_it() {
 }
 
 #[test]
+fn a_copy_that_begins_while_a_transaction_is_applied_in_steps_leaves_it_out() {
+    let mut pair = Pair::new();
+    let schema_version = pair.version();
+    let insert = |ids: std::ops::Range<i64>| {
+        let rows = ids.map(|id| Row::of(&[Datum::Int(id), Datum::Int(1), Datum::Null])).collect();
+        let (table, on_conflict) = (T, OnConflict::Fail);
+        let insert = Statement::Insert { table, schema_version, rows, on_conflict, returning: None };
+        TxnProgram::Statements(vec![insert])
+    };
+    assert!(pair.run(insert(0..50), 10));
+    let before = pair.ordered.row_count(T) as usize;
+    let mut data = pair.ordered.in_steps_of(7);
+    let transaction = {
+        let mut access = AccessSet::default();
+        PARTITIONS.into_iter().for_each(|p| access.add(p, Granule::Partition, AccessMode::Write));
+        Transaction {
+            id: TxnId { coordinator: NodeId(0), incarnation: 1, sequence: 99 },
+            program: Arc::new(insert(50..100)),
+            access: Arc::new(access),
+            min_rank: Rank::ZERO,
+            after: Rank::ZERO,
+            homes: None,
+        }
+    };
+    let place = Place::new(Rank(11), transaction.id);
+    let mut gathered = BTreeMap::new();
+    let mut steps = 0;
+    for partition in PARTITIONS {
+        let values = loop {
+            steps += 1;
+            if let Some(values) = data.gather_some(partition, &transaction) {
+                break values;
+            }
+        };
+        gathered.insert(partition, values);
+    }
+    assert!(steps > 10, "{steps} steps");
+    // At every moment a copy has the rows from before, until the transaction is applied at both partitions.
+    let copied = |data: &mut Data| {
+        data.begin_copy(OTHER, &PARTITIONS);
+        let mut rows = 0;
+        let mut other = Data::new(pair.topology.clone(), Arc::default(), PARTITIONS.into_iter());
+        while let Ok(Some((partition, block))) = data.next_block(OTHER) {
+            other.restore(partition, &block);
+        }
+        data.end_copy(OTHER);
+        for partition in PARTITIONS {
+            data.begin_rows(partition, OTHER, Rank(10));
+            while let Some(RowPiece::Rows(_, some)) = data.more_rows(partition, OTHER, 7) {
+                rows += some.len();
+            }
+        }
+        assert_eq!(other.row_count(T) as usize, rows);
+        rows
+    };
+    let mut steps = 0;
+    for partition in PARTITIONS {
+        loop {
+            assert_eq!(copied(&mut data), before, "after {steps} steps");
+            steps += 1;
+            if data.apply_some(partition, &transaction, place, &gathered).is_some() {
+                break;
+            }
+        }
+    }
+    assert!(steps > 10, "{steps} steps");
+    assert_eq!(copied(&mut data), 100);
+    assert_eq!(data.take_written().len(), 4, "noted once at each partition");
+}
+
+#[test]
 fn a_transaction_is_evaluated_where_all_of_its_participants_are() {
     let mut pair = Pair::new();
     let topology = pair.topology.clone();

@@ -178,7 +178,7 @@ impl<E: Engine> Node<E> {
     }
 
     fn go_on(&self, partition: PartitionId, mut reading: Reading) -> Result<Found, SqlError> {
-        let is_all = reading.go_on(self.rows_of(partition), self.options.keys_a_step)?;
+        let is_all = reading.go_on(self.rows_of(partition), self.options.steps.keys)?;
         Ok(if is_all { Found::All(reading.into_rows()) } else { Found::Part(reading) })
     }
 

@@ -96,7 +96,7 @@ impl<E: Engine> Node<E> {
         if !is_own && !self.streams.outgoing[&partition].wants_more(to) {
             return; // It goes on when the subscriber has taken some of it.
         }
-        let feeds = match self.data.more_rows(partition, to, self.options.keys_a_step) {
+        let feeds = match self.data.more_rows(partition, to, self.options.steps.keys) {
             None => return,
             Some(RowPiece::Outdated) => {
                 base::sometimes!("a table changes while columns are copied, and another copy is begun");
@@ -123,7 +123,7 @@ impl<E: Engine> Node<E> {
 
     /// This node's columns of a partition take what was streamed while they were filled.
     fn catch_up(&mut self, now: Time, partition: PartitionId, out: &mut Effects<Self>) {
-        if !self.columns.catch_up(now, partition, self.options.keys_a_step) {
+        if !self.columns.catch_up(now, partition) {
             return self.streams.wait_for_turn(Turn::CatchUp(partition));
         }
         self.tell_floor();

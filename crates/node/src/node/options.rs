@@ -23,8 +23,7 @@ pub struct Options {
     pub ack_ns: u64,
     /// How often a partition tells how far it is complete.
     pub low_interval_ns: u64,
-    /// Keys that a read of rows looks at before others have their turn.
-    pub keys_a_step: usize,
+    pub steps: Steps,
     /// How often versions are collected and columns merged.
     pub maintain_interval_ns: u64,
     /// Versions that one merge of columns takes on at most.
@@ -54,6 +53,21 @@ pub struct Options {
     /// A fault in how cuts are chosen; never in production.
     #[cfg(feature = "mutants")]
     pub mutant: Option<reads::rule::Mutant>,
+}
+
+/// How much a node does before others have their turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Steps {
+    /// Keys that a read of rows looks at; rows that columns take.
+    pub keys: usize,
+    /// Of a transaction's execution, in units of about a microsecond.
+    pub units: u64,
+}
+
+impl Default for Steps {
+    fn default() -> Steps {
+        Steps { keys: 1_024, units: 1_024 }
+    }
 }
 
 /// What a node keeps of partitions whose streams it follows.
@@ -92,7 +106,7 @@ impl Default for Options {
             flush_ns: 20 * MS,
             ack_ns: 100 * MS,
             low_interval_ns: 20 * MS,
-            keys_a_step: 1_024,
+            steps: Steps::default(),
             maintain_interval_ns: 20 * MS,
             merge_rows_max: 65_536,
             token_ahead_max_ns: 2_000 * MS,

@@ -94,9 +94,12 @@ impl<E: Engine> Node<E> {
         self.engine_effects(now, effects, out);
     }
 
-    /// An alarm that was set for this time has gone off.
-    pub(super) fn wake_engine(&mut self, now: Time, alarm: Time, out: &mut Effects<Self>) {
-        self.told.alarms.went_off(alarm);
+    /// An alarm that was set for this time has gone off, or else the engine has something left to do.
+    pub(super) fn wake_engine(&mut self, now: Time, alarm: Option<Time>, out: &mut Effects<Self>) {
+        match alarm {
+            Some(alarm) => self.told.alarms.went_off(alarm),
+            None => self.told.alarms.went_on(),
+        }
         let mut effects = std::mem::take(&mut self.told.effects);
         self.engine.wake(now, &mut self.data, &mut effects);
         self.engine_effects(now, effects, out);
@@ -226,6 +229,9 @@ impl<E: Engine> Node<E> {
         }
         if let Some(at) = self.told.alarms.arm(self.engine.next_wake()) {
             out.timer(Timer::Engine(at), at);
+        }
+        if self.told.alarms.go_on(self.engine.goes_on()) {
+            out.give_way(Timer::EngineOn);
         }
         if records {
             self.advance_all(now, out);

@@ -32,6 +32,9 @@ impl<E: Engine> Node<E> {
         }
         if self.subscribes(partition) {
             self.columns.receive(now, partition, &item);
+            if self.columns.is_behind(partition) {
+                self.go_on_later(Turn::CatchUp(partition), out);
+            }
         } else if let Some(graph) = self.streams.published.get_mut(&partition) {
             graph.receive(now, partition, &item);
         }
@@ -137,7 +140,7 @@ impl<E: Engine> Node<E> {
         out: &mut Effects<Self>,
     ) {
         let Some(incoming) = self.streams.incoming.get_mut(&partition) else { return };
-        let ready = incoming.take(self.options.keys_a_step);
+        let ready = incoming.take(self.options.steps.keys);
         let (collected, has_more) = (incoming.collected, incoming.has_more());
         if has_more {
             base::sometimes!("what has arrived on a stream takes several steps");
@@ -150,6 +153,9 @@ impl<E: Engine> Node<E> {
         }
         if !is_good {
             return self.begin_copy(now, partition, out);
+        }
+        if self.columns.is_behind(partition) {
+            self.go_on_later(Turn::CatchUp(partition), out);
         }
         if begins || self.protocol.acknowledges_at_once() {
             self.acknowledge(partition, out);

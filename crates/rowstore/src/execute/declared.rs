@@ -7,6 +7,13 @@ use base::txn::{Access, AccessMode, Granule};
 use base::{Key, TableId};
 use std::borrow::Cow;
 
+/// How a set's granules are sorted, kept between steps: to find out takes a look at all of them.
+pub(crate) enum Order {
+    /// As they were declared: so many keys, then the rest.
+    Declared(usize),
+    Copied(Vec<Access>, Vec<Access>),
+}
+
 /// Granules in order: keys, then ranges, then the whole partition.
 pub(crate) struct Declared<'a> {
     keys: Cow<'a, [Access]>,
@@ -25,6 +32,23 @@ impl<'a> Declared<'a> {
         sorted.sort_unstable();
         let wide = sorted.split_off(sorted.partition_point(is_key));
         Declared { keys: Cow::Owned(sorted), wide: Cow::Owned(wide) }
+    }
+
+    /// The same set, sorted before.
+    pub fn ordered(accesses: &'a [Access], order: Order) -> Declared<'a> {
+        match order {
+            Order::Declared(keys) => {
+                let (keys, wide) = accesses.split_at(keys);
+                Declared { keys: Cow::Borrowed(keys), wide: Cow::Borrowed(wide) }
+            }
+            Order::Copied(keys, wide) => Declared { keys: Cow::Owned(keys), wide: Cow::Owned(wide) },
+        }
+    }
+    pub fn into_order(self) -> Order {
+        match (self.keys, self.wide) {
+            (Cow::Owned(keys), Cow::Owned(wide)) => Order::Copied(keys, wide),
+            (keys, _) => Order::Declared(keys.len()),
+        }
     }
 
     /// Whether a row or an index entry may be touched.

@@ -14,7 +14,9 @@ use super::Prepared;
 use super::contained::contained;
 use super::departures;
 use super::overlay::Run;
-use super::statement::run_all;
+use super::statement::StatementsAt;
+use super::validated::WritesAt;
+use super::writing::Writing;
 use crate::store::Store;
 use base::error::{SqlError, SqlResult};
 use base::key::KeyRange;
@@ -68,10 +70,14 @@ impl Store {
         let mut run = Run::at(self, transaction, cut);
         let mut validated = Vec::new();
         match &*transaction.program {
-            TxnProgram::Statements(statements) => run = run_all(run, statements)?,
+            TxnProgram::Statements(statements) => {
+                let is_done = run.go_on_with(statements, &mut StatementsAt::default())?;
+                assert!(is_done, "one step is enough");
+            }
             TxnProgram::Validated(program) => {
                 // Whether they are still valid is for whoever orders it.
-                run.take_writes(&program.writes)?;
+                let is_done = run.take_writes(&program.writes, &mut WritesAt::default())?;
+                assert!(is_done, "one step is enough");
                 let here = program.reads.iter().filter(|read| read.partition == self.partition);
                 validated.extend(here.cloned());
             }
@@ -167,8 +173,9 @@ impl Store {
             table.ok_or_else(stale_schema)?;
         }
         let left = writes.values().flat_map(|set| set.left.iter().cloned());
-        let rows = own.rows.iter().map(|state| (state.table, state.key.clone(), state.row.clone()));
-        let writes = self.write_all(place, left, &own.kept, own.homes.iter().cloned(), rows);
-        Ok(Applied { results: Vec::new(), writes, schema: None })
+        let rows = own.rows.iter().map(|state| ((state.table, state.key.clone()), state.row.clone()));
+        let homes = own.homes.iter().cloned();
+        let writing = Writing { left, kept: own.kept.clone(), homes, rows, written: Vec::new() };
+        Ok(Applied { results: Vec::new(), writes: self.write_all(writing, place), schema: None })
     }
 }

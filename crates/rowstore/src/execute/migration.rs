@@ -6,6 +6,7 @@
 
 use super::Prepared;
 use super::overlay::Run;
+use super::validated::WritesAt;
 use crate::store::{Store, TableStore};
 use base::error::SqlResult;
 use base::schema::{Catalog, Index, Table};
@@ -65,11 +66,12 @@ impl<'a> Written<'a> {
 impl Store {
     pub(super) fn migrate(&self, transaction: &Transaction, migration: &Migration) -> SqlResult<Prepared> {
         let written = Written::of(&migration.rows);
-        self.check_reads(&Run::new(self, transaction), &migration.rows.reads)?;
+        let is_checked = self.check_reads(&mut Run::new(self, transaction), &migration.rows.reads, &mut 0)?;
         let next = self.gather_schema(&migration.change, &written)?;
         let changed = self.changed_tables(&next, &written);
         let mut run = Run::over(self, &changed, transaction);
-        run.take_writes(&migration.rows.writes)?;
+        let is_taken = run.take_writes(&migration.rows.writes, &mut WritesAt::default())?;
+        assert!(is_checked && is_taken, "one step is enough");
         Ok(run.prepared)
     }
 

@@ -5,7 +5,8 @@
 //! transaction touches only what it declared; a panic while gathering is an abort (`contained`).
 //!
 //! Statements and validated write sets are run once, while gathering, against an overlay of their own
-//! writes; what they would write is kept until they are applied. Procedures have two halves of their own.
+//! writes; what they would write is kept until they are applied. Procedures have two halves of their own. Statements and
+//! validated write sets over many rows take several steps of a node (`steps`); all else takes one.
 //!
 //! A program can also be evaluated at a rank, which writes nothing, and what it would write be installed at a
 //! place later: see `evaluate`.
@@ -14,7 +15,9 @@
 //! is written at its home by a participant that sees the row in the program; the entry of a row that goes away is
 //! named by the participant that holds the row, in the values it gathers.
 
+mod allowance;
 mod contained;
+mod costs;
 mod declared;
 pub(crate) mod evaluate;
 mod insert;
@@ -24,19 +27,21 @@ mod procedure;
 mod rehearsal;
 pub(crate) mod schema;
 mod statement;
+pub(crate) mod steps;
 mod validated;
 mod violation;
+mod writing;
 
-use crate::store::{Store, Wrote};
-use base::commit::{Change, RowWrite};
+use crate::store::Store;
+use base::commit::RowWrite;
 use base::error::SqlResult;
 use base::txn::{Applied, Gathered, Outcome, StatementResult, Transaction, TxnProgram, given_up};
 use base::write_set::UniqueEntry;
-use base::{Datum, Key, PartitionId, Place, Row, TableId, TxnId};
+use base::{Datum, Key, PartitionId, Place, TableId, TxnId};
 use contained::contained;
 use migration::Written;
 use overlay::Overlay;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// What a gathered transaction will do when it is applied.
 #[derive(Default)]
@@ -168,8 +173,7 @@ impl Store {
 
     fn prepare(&self, transaction: &Transaction) -> SqlResult<Prepared> {
         match &*transaction.program {
-            TxnProgram::Statements(statements) => self.run_statements(transaction, statements),
-            TxnProgram::Validated(validated) => self.validate(transaction, validated),
+            TxnProgram::Statements(_) | TxnProgram::Validated(_) => self.compute_all(transaction),
             TxnProgram::Migration(migration) => self.migrate(transaction, migration),
             _ => unreachable!("only these are prepared"),
         }
@@ -181,56 +185,8 @@ impl Store {
         place: Place,
         exchange: &BTreeMap<PartitionId, Gathered>,
     ) -> Applied {
-        let here = self.partition;
-        let others = exchange.iter().filter(|(partition, _)| **partition != here);
-        let others = others.map(|(_, gathered)| match gathered {
-            Gathered::Values(values) => values.as_slice(),
-            Gathered::Abort(error) => panic!("applied although a participant aborted: {error}"),
-        });
-        let left = others.chain([prepared.departures.as_slice()]).flat_map(departures);
-        let Overlay { rows, homes, kept, .. } = prepared.overlay;
-        let homes = homes.into_iter().flat_map(|(index, entries)| {
-            entries.into_iter().map(move |(entry, owner)| ((index, entry), owner))
-        });
-        let rows = rows
-            .into_iter()
-            .flat_map(|(table, rows)| rows.into_iter().map(move |(key, row)| (table, key, row)));
-        let writes = self.write_all(place, left, &kept, homes, rows);
-        Applied { results: prepared.results, writes, schema: None }
-    }
-
-    /// Writes final states here: entries are left before they are taken. What became of the rows.
-    fn write_all(
-        &mut self,
-        place: Place,
-        left: impl IntoIterator<Item = (UniqueEntry, Key)>,
-        kept: &BTreeSet<UniqueEntry>,
-        homes: impl IntoIterator<Item = (UniqueEntry, Option<Key>)>,
-        rows: impl IntoIterator<Item = (TableId, Key, Option<Row>)>,
-    ) -> Vec<RowWrite> {
-        for (entry, key) in left {
-            if !kept.contains(&entry) {
-                self.leave_home(entry.0, &entry.1, &key, place);
-            }
-        }
-        for ((index, entry), owner) in homes {
-            self.write_home(index, &entry, owner.as_ref(), place);
-        }
-        let mut writes = Vec::new();
-        for (table, key, row) in rows {
-            if let Wrote::Version(before) = self.write_row(table, &key, row.clone(), place) {
-                writes.push(RowWrite { table, key, change: Change::of(before, row) });
-            }
-        }
-        writes
-    }
-
-    /// Removes an entry homed here if it still leads to the row that goes away.
-    fn leave_home(&mut self, index: TableId, entry: &Key, key: &Key, place: Place) {
-        let owner = self.index(index).and_then(|(_, index)| index.home_owner(entry));
-        if owner.as_ref() == Some(key) {
-            self.write_home(index, entry, None, place);
-        }
+        let (results, writing) = self.begin_writing(prepared, exchange);
+        Applied { results, writes: self.write_all(writing, place), schema: None }
     }
 }
 

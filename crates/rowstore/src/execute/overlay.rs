@@ -1,7 +1,8 @@
 //! A transaction's own writes, not yet in the store.
 
 use super::Prepared;
-use super::declared::{Declared, mentions, undeclared_key, undeclared_range};
+use super::allowance::Allowance;
+use super::declared::{Declared, Order, mentions, undeclared_key, undeclared_range};
 use super::violation;
 use crate::store::{IndexStore, Owner, Store, TableStore};
 use crate::versions::{Slot, VersionMap};
@@ -12,6 +13,7 @@ use base::txn::{AccessMode, Transaction};
 use base::{Datum, Key, Place, Row, TableId};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// What one transaction writes at a partition at most: alike for every copy, whatever memory it has.
@@ -47,17 +49,38 @@ pub(crate) struct Run<'a> {
     pub transaction: &'a Transaction,
     pub declared: Declared<'a>,
     pub prepared: Prepared,
+    /// What is left of this step.
+    pub allowance: Allowance,
     /// Rows are seen as of here; `None`: the newest.
     pub cut: Option<Place>,
     /// What was read, as far as somebody asks.
     pub reads: RefCell<Vec<(TableId, KeyRange)>>,
 }
 
+/// A run between two steps.
+pub(crate) struct Paused {
+    order: Order,
+    prepared: Prepared,
+}
+
 impl<'a> Run<'a> {
     pub fn new(store: &'a Store, transaction: &'a Transaction) -> Run<'a> {
         let declared = Declared::new(transaction.access.at(store.partition));
         let (prepared, reads) = (Prepared::default(), RefCell::default());
-        Run { store, changed: None, transaction, declared, prepared, cut: None, reads }
+        let allowance = Allowance::WHOLE;
+        Run { store, changed: None, transaction, declared, prepared, allowance, cut: None, reads }
+    }
+
+    /// Goes on where an earlier step has ended.
+    pub fn resumed(store: &'a Store, transaction: &'a Transaction, paused: Paused) -> Run<'a> {
+        let Paused { order, prepared } = paused;
+        let declared = Declared::ordered(transaction.access.at(store.partition), order);
+        let (allowance, reads) = (Allowance::WHOLE, RefCell::default());
+        Run { store, changed: None, transaction, declared, prepared, allowance, cut: None, reads }
+    }
+    /// What the next step goes on with.
+    pub fn pause(self) -> Paused {
+        Paused { order: self.declared.into_order(), prepared: self.prepared }
     }
 
     /// The same over rows as they were, keeping what is read.
@@ -121,19 +144,32 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Rows of a range in key order, as the transaction sees them.
-    pub fn rows_in(&self, table: &'a TableStore, range: &KeyRange) -> SqlResult<Vec<(Key, Row)>> {
+    /// The next rows of a range in key order, as the transaction sees them, after a look at so many keys of the store
+    /// at most; and the first key that is left of the range.
+    #[allow(clippy::type_complexity)]
+    pub fn rows_from(
+        &self,
+        table: &'a TableStore,
+        range: &KeyRange,
+        keys_max: usize,
+    ) -> SqlResult<(Vec<(Key, Row)>, Option<Key>)> {
         let id = table.desc.id;
         if !self.declared.has_range(id, range, AccessMode::Read) {
             return Err(undeclared_range(&self.store.catalog, id));
         }
         if let Some(key) = range.as_point() {
-            return Ok(self.row(table, key).map(|row| (key.clone(), row.clone())).into_iter().collect());
+            let row = self.row(table, key).map(|row| (key.clone(), row.clone()));
+            return Ok((row.into_iter().collect(), None));
         }
         self.note(id, || range.clone());
-        let mut found = Vec::new();
         let own = self.prepared.overlay.rows.get(&id).filter(|rows| !rows.is_empty());
+        let (mut found, mut keys_left, mut next) = (Vec::new(), keys_max, None);
         table.rows.scan(range, false, |key, slot| {
+            if keys_left == 0 {
+                next = Some(key.clone());
+                return false;
+            }
+            keys_left -= 1;
             if let Some(row) = self.seen(slot)
                 && own.is_none_or(|own| !own.contains_key(key))
             {
@@ -142,11 +178,15 @@ impl<'a> Run<'a> {
             true
         });
         if let Some(own) = own {
-            let inside = own.iter().filter(|(key, _)| range.contains(key));
-            found.extend(inside.filter_map(|(key, row)| Some((key.clone(), row.clone()?))));
-            found.sort_by(|(a, _), (b, _)| a.cmp(b));
+            let until = next.as_ref().or(range.high.as_ref());
+            let until = until.map_or(Bound::Unbounded, Bound::Excluded);
+            if !range.is_empty() {
+                let inside = own.range((Bound::Included(&range.low), until));
+                found.extend(inside.filter_map(|(key, row)| Some((key.clone(), row.clone()?))));
+                found.sort_by(|(a, _), (b, _)| a.cmp(b));
+            }
         }
-        Ok(found)
+        Ok((found, next))
     }
 
     /// Primary key of the row that holds a unique entry among the rows here.

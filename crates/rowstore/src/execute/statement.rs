@@ -1,40 +1,61 @@
 //! One-shot statements, in order, each seeing the writes of those before it.
 //!
 //! A participant executes the part whose rows it has. A statement that declares nothing at this participant is
-//! skipped here, whatever its range.
+//! skipped here, whatever its range. A statement over many rows takes several steps: what it wrote so far is in the
+//! overlay, and it goes on behind the last key that it has seen, which it cannot have moved.
 
-use super::Prepared;
+use super::costs::cost_of_a_row;
 use super::overlay::{Run, complete};
 use super::violation::check_row;
-use crate::store::{Store, TableStore};
+use crate::store::TableStore;
 use base::error::{SqlError, SqlResult};
 use base::expr::Expr;
 use base::key::KeyRange;
 use base::schema::Location;
-use base::txn::{Statement, StatementResult, Transaction};
-use base::{Datum, Row};
+use base::txn::{Statement, StatementResult};
+use base::{Datum, Key, Row};
+use std::collections::BTreeSet;
 
-impl Store {
-    pub(super) fn run_statements(
-        &self,
-        transaction: &Transaction,
-        statements: &[Statement],
-    ) -> SqlResult<Prepared> {
-        Ok(run_all(Run::new(self, transaction), statements)?.prepared)
-    }
+/// Where a program of statements goes on.
+#[derive(Default)]
+pub(crate) struct StatementsAt {
+    /// Statements that are done.
+    done: usize,
+    /// What is known of the one under way.
+    pub current: StatementAt,
 }
 
-/// Runs statements one after another.
-pub(super) fn run_all<'a>(mut run: Run<'a>, statements: &[Statement]) -> SqlResult<Run<'a>> {
-    for statement in statements {
-        let result = run.statement(statement)?;
-        run.prepared.results.push(result);
-    }
-    Ok(run)
+/// Where a statement goes on.
+#[derive(Default)]
+pub(crate) struct StatementAt {
+    /// Rows of an INSERT that are done.
+    pub rows: usize,
+    /// Rows that it inserted or updated, for DO UPDATE.
+    pub affected: BTreeSet<Key>,
+    /// Keys below this one are done.
+    from: Option<Key>,
+    pub result: StatementResult,
 }
 
 impl<'a> Run<'a> {
-    fn statement(&mut self, statement: &Statement) -> SqlResult<StatementResult> {
+    /// Runs statements one after another, from where they were. Answers whether that was all: else the step is over.
+    pub(super) fn go_on_with(
+        &mut self,
+        statements: &'a [Statement],
+        at: &mut StatementsAt,
+    ) -> SqlResult<bool> {
+        while let Some(statement) = statements.get(at.done) {
+            if !self.statement(statement, &mut at.current)? {
+                return Ok(false);
+            }
+            self.prepared.results.push(std::mem::take(&mut at.current).result);
+            at.done += 1;
+        }
+        Ok(true)
+    }
+
+    /// Goes on with a statement; whether it is done.
+    fn statement(&mut self, statement: &'a Statement, at: &mut StatementAt) -> SqlResult<bool> {
         let (id, version) = match statement {
             Statement::Insert { table, schema_version, .. }
             | Statement::Update { table, schema_version, .. }
@@ -44,56 +65,92 @@ impl<'a> Run<'a> {
         };
         let table = self.table(id, version)?;
         let whole = KeyRange::all();
-        let target = match statement {
+        let is_done = match statement {
             Statement::Insert { rows, on_conflict, returning, .. } => {
-                let mut result = self.insert(table, rows, on_conflict, returning.as_deref())?;
-                self.forget_unless_reported(table, &mut result);
-                return Ok(result);
+                self.insert(table, rows, on_conflict, returning.as_deref(), at)?
             }
             Statement::Update { target, .. }
             | Statement::Delete { target, .. }
-            | Statement::Select { target, .. } => target,
-            Statement::Truncate { .. } => &whole,
+            | Statement::Select { target, .. } => self.for_rows(table, target, statement, at)?,
+            Statement::Truncate { .. } => self.for_rows(table, &whole, statement, at)?,
         };
-        if !self.declared.overlaps(id, target) {
-            return Ok(StatementResult::default());
+        if is_done {
+            self.forget_unless_reported(table, &mut at.result);
         }
-        let mut result = StatementResult::default();
-        for (key, row) in self.rows_in(table, target)? {
-            match statement {
-                Statement::Update { filter, set, returning, .. } => {
-                    let values = complete(table, &row)?;
-                    if !satisfies(filter, &values)? {
-                        continue;
-                    }
+        Ok(is_done)
+    }
+
+    /// Goes on with a statement over a range of rows; whether it is done.
+    fn for_rows(
+        &mut self,
+        table: &'a TableStore,
+        target: &KeyRange,
+        statement: &Statement,
+        at: &mut StatementAt,
+    ) -> SqlResult<bool> {
+        if !self.declared.overlaps(table.desc.id, target) {
+            return Ok(true);
+        }
+        let cost = cost_of_a_row(table, statement);
+        loop {
+            let low = at.from.take();
+            let rest = low.map(|low| KeyRange { low, high: target.high.clone() });
+            let keys_max = self.allowance.rows_of(cost);
+            let (rows, next) = self.rows_from(table, rest.as_ref().unwrap_or(target), keys_max)?;
+            self.allowance.spend(cost.saturating_mul(rows.len().max(1) as u64));
+            for (key, row) in rows {
+                self.change(table, key, row, statement, &mut at.result)?;
+            }
+            if next.is_none() {
+                return Ok(true);
+            }
+            at.from = next;
+            if self.allowance.is_spent() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// What a statement over a range makes of one of its rows.
+    fn change(
+        &mut self,
+        table: &'a TableStore,
+        key: Key,
+        row: Row,
+        statement: &Statement,
+        result: &mut StatementResult,
+    ) -> SqlResult<()> {
+        match statement {
+            Statement::Update { filter, set, returning, .. } => {
+                let values = complete(table, &row)?;
+                if satisfies(filter, &values)? {
                     let new = self.updated(table, &values, &values, set)?;
-                    push_returning(&mut result, returning.as_deref(), &new)?;
+                    push_returning(result, returning.as_deref(), &new)?;
                     self.put(table, key, Some(&row), Some((Row::of(&new), &new)))?;
                     result.affected += 1;
                 }
-                Statement::Delete { filter, returning, .. } => {
-                    if filter.is_some() || returning.is_some() {
-                        let values = complete(table, &row)?;
-                        if !satisfies(filter, &values)? {
-                            continue;
-                        }
-                        push_returning(&mut result, returning.as_deref(), &values)?;
-                    }
-                    self.put(table, key, Some(&row), None)?;
-                    result.affected += 1;
-                }
-                Statement::Select { filter, columns, .. } => {
-                    let values = complete(table, &row)?;
-                    if satisfies(filter, &values)? {
-                        push_returning(&mut result, Some(columns), &values)?;
-                    }
-                }
-                Statement::Truncate { .. } => self.put(table, key, Some(&row), None)?,
-                Statement::Insert { .. } => unreachable!("returned above"),
             }
+            Statement::Delete { filter, returning, .. } => {
+                if filter.is_some() || returning.is_some() {
+                    let values = complete(table, &row)?;
+                    if !satisfies(filter, &values)? {
+                        return Ok(());
+                    }
+                    push_returning(result, returning.as_deref(), &values)?;
+                }
+                self.put(table, key, Some(&row), None)?;
+                result.affected += 1;
+            }
+            Statement::Select { filter, columns, .. } => {
+                let values = complete(table, &row)?;
+                if satisfies(filter, &values)? {
+                    push_returning(result, Some(columns), &values)?;
+                }
+            }
+            Statement::Truncate { .. } => self.put(table, key, Some(&row), None)?,
+            Statement::Insert { .. } => unreachable!("it has rows of its own"),
         }
-        self.forget_unless_reported(table, &mut result);
-        Ok(result)
+        Ok(())
     }
 
     fn forget_unless_reported(&self, table: &TableStore, result: &mut StatementResult) {

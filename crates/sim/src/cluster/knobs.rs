@@ -188,7 +188,10 @@ fn node_options(case: &Case, longest_ns: u64, rng: &mut Rng) -> node::Options {
         flush_ns: *rng.pick(&[0, MS, 5 * MS]),
         ack_ns: *rng.pick(&[0, MS, 10 * MS]),
         low_interval_ns: *rng.pick(&[5 * MS, 20 * MS]),
-        keys_a_step: [1, 3, 1_024][case.seed as usize % 3],
+        steps: node::Steps {
+            keys: [1, 3, 1_024][case.seed as usize % 3],
+            units: [1, 2, 1_024][case.seed as usize / 3 % 3],
+        },
         maintain_interval_ns: *rng.pick(&[10 * MS, 100 * MS]),
         merge_rows_max: *rng.pick(&[1, 4, 1000]),
         lease_ns: *rng.pick(stream_leases_ns(mix)),

@@ -357,6 +357,4 @@ pub enum Timer {
     Gate,
     /// Tell the collector how far this node is.
     Collect,
-    /// A node takes a copy from here: the next piece of it.
-    Give,
 }

@@ -93,6 +93,7 @@ mod cluster;
 mod collection;
 mod context;
 mod delaying;
+mod executing;
 mod following;
 mod gateway;
 mod homes;
@@ -203,6 +204,13 @@ impl Engine for Caerus {
         while let Some(timer) = self.wakes.due(now, mark) {
             self.remind(now, timer, executor, out);
         }
+        if self.is_unfinished() {
+            self.go_on(now, executor, out);
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        self.is_unfinished()
     }
 
     fn ask(

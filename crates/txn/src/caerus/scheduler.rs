@@ -3,6 +3,9 @@
 //! KEEPS: a transaction executes after everything ahead of it that it conflicts with, and never holds up
 //! one that it does not conflict with. The nodes of a region that take part show each other what they
 //! read; no other region is asked anything: it executes the same for itself. Positions of a log are dense.
+//!
+//! An execution over many rows takes several steps, between which the node does other things: it has not executed before the
+//! last of them, so what conflicts with it waits, readers close no cut that includes it, and copies leave it out.
 
 mod queue;
 
@@ -17,11 +20,11 @@ use super::work::{Todo, Work};
 use crate::engine::{Applied, EngineEffect, Executor};
 use crate::graph::turns::Turns;
 use crate::graph::vertex::{Ref, State};
+use crate::unfinished::{Partial, Reads, Unfinished};
 use base::commit::CommitRecord;
 use base::order::StreamItem;
 use base::txn::{Gathered, Transaction};
 use base::{LogPosition, NodeId, PartitionId, Place, Rank, SqlError, SqlState, Time, TxnId};
-use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// What executes here when, and what others may ask about it.
@@ -35,6 +38,16 @@ pub(super) struct Scheduler {
     asking: Asking,
     /// Reads of other nodes whose transaction is not known here, and since when.
     early_reads: BTreeMap<TxnId, (Time, Vec<(PartitionId, Gathered)>)>,
+    /// Executions that take several steps of the node.
+    unfinished: Unfinished,
+}
+
+/// How far a step of an execution came.
+enum Step {
+    Done(Executed),
+    /// For what other nodes have read.
+    Waits,
+    Unfinished(Partial),
 }
 
 /// A transaction has executed here.
@@ -51,6 +64,7 @@ impl Scheduler {
             exchanging: BTreeMap::new(),
             asking: Asking::new(&cluster.topology, cluster.region),
             early_reads: BTreeMap::new(),
+            unfinished: Unfinished::default(),
         }
     }
 
@@ -60,7 +74,7 @@ impl Scheduler {
     }
     /// Nothing waits for reads, and nobody's reads wait.
     pub fn is_settled(&self) -> bool {
-        self.exchanging.is_empty() && self.early_reads.is_empty()
+        self.exchanging.is_empty() && self.early_reads.is_empty() && self.unfinished.is_empty()
     }
     #[cfg(test)]
     pub fn group_count(&self) -> usize {
@@ -87,15 +101,73 @@ impl Scheduler {
         assert_eq!(vertex.state, State::Emitted, "{} executes once its place is known", vertex.id);
         assert!(vertex.turn.has_come(), "{} waits for its predecessors", vertex.id);
         let transaction = vertex.transaction.clone().expect("entries carry whole transactions");
-        if vertex.extra.alone {
-            let reads =
-                self.gather((cluster, merger, outcomes), at, &transaction, executor).into_iter().collect();
-            return Some(self.apply((cluster, merger, outcomes), at, &transaction, &reads, executor, todo));
+        let is_alone = vertex.extra.alone;
+        let graph = (cluster, merger, outcomes);
+        let step = match is_alone {
+            true => self.execute_alone(graph, at, &transaction, executor, todo),
+            false => self.execute_with_others(now, graph, at, &transaction, executor, todo),
+        };
+        match step {
+            Step::Done(executed) => Some(executed),
+            Step::Waits => None,
+            Step::Unfinished(partial) => {
+                self.unfinished.rest(at, transaction.id, partial);
+                None
+            }
         }
-        let gathered = vertex.extra.exchange.as_ref().is_some_and(|exchange| exchange.gathered);
+    }
+
+    /// Which execution goes on, if one is under way that takes several steps.
+    pub fn next_unfinished(&self) -> Option<Ref> {
+        self.unfinished.next()
+    }
+
+    /// The only participants are at this node.
+    fn execute_alone(
+        &mut self,
+        graph: (&Cluster, &mut Merger, &mut Outcomes),
+        at: Ref,
+        transaction: &Transaction,
+        executor: &mut dyn Executor,
+        todo: &mut Todo<'_>,
+    ) -> Step {
+        let (cluster, merger, outcomes) = graph;
+        let mut partial = self.unfinished.take(at, transaction.id);
+        let looked = (cluster, &*merger, &*outcomes);
+        if !self.gather(looked, at, transaction, &mut partial, executor) {
+            return Step::Unfinished(partial);
+        }
+        let reads: BTreeMap<PartitionId, Gathered> = partial.take_reads().into_iter().collect();
+        let graph = (cluster, merger, outcomes);
+        match self.apply(graph, at, transaction, &reads, &mut partial, executor, todo) {
+            Some(executed) => Step::Done(executed),
+            None => {
+                partial.foregone(reads.into_iter().collect());
+                Step::Unfinished(partial)
+            }
+        }
+    }
+
+    /// Other nodes of this region take part too.
+    fn execute_with_others(
+        &mut self,
+        now: Time,
+        graph: (&Cluster, &mut Merger, &mut Outcomes),
+        at: Ref,
+        transaction: &Transaction,
+        executor: &mut dyn Executor,
+        todo: &mut Todo<'_>,
+    ) -> Step {
+        let (cluster, merger, outcomes) = graph;
+        let mut partial = self.unfinished.take(at, transaction.id);
+        let gathered = merger.vertex(at).extra.exchange.as_ref().is_some_and(|exchange| exchange.gathered);
         if !gathered {
-            let reads = self.gather((cluster, merger, outcomes), at, &transaction, executor);
-            for node in cluster.nodes_in(cluster.region, &transaction) {
+            let looked = (cluster, &*merger, &*outcomes);
+            if !self.gather(looked, at, transaction, &mut partial, executor) {
+                return Step::Unfinished(partial);
+            }
+            let reads = partial.take_reads();
+            for node in cluster.nodes_in(cluster.region, transaction) {
                 if node != cluster.me {
                     todo.send(node, Message::Reads { txn: transaction.id, gathered: reads.to_vec() });
                 }
@@ -108,63 +180,81 @@ impl Scheduler {
         let known = exchange(merger, at);
         if known.reads.len() < participants {
             self.exchanging.insert(transaction.id, now);
-            return None;
+            return Step::Waits;
         }
         let reads = std::mem::take(&mut known.reads);
         if let Some(since) = self.exchanging.remove(&transaction.id) {
             self.asking.came(now, since);
         }
-        let executed = self.apply((cluster, merger, outcomes), at, &transaction, &reads, executor, todo);
+        let graph = (cluster, &mut *merger, outcomes);
+        let executed = self.apply(graph, at, transaction, &reads, &mut partial, executor, todo);
         // Another node may still ask for what was read here.
         exchange(merger, at).reads = reads;
-        Some(executed)
+        executed.map_or(Step::Unfinished(partial), Step::Done)
     }
 
-    /// Reads at every partition here that takes part.
+    /// Reads at every partition here that takes part; whether that is done.
     fn gather(
+        &self,
+        graph: (&Cluster, &Merger, &Outcomes),
+        at: Ref,
+        transaction: &Transaction,
+        partial: &mut Partial,
+        executor: &mut dyn Executor,
+    ) -> bool {
+        let (cluster, merger, outcomes) = graph;
+        if partial.begins()
+            && let Some(reads) = self.foregone(graph, at, transaction)
+        {
+            partial.foregone(reads);
+        }
+        let extra = &merger.vertex(at).extra;
+        let local = transaction.participants().filter(|p| cluster.is_local(*p));
+        partial.gather(local, |partition| match outcomes.was_done(cluster, extra, partition) {
+            true => Some(Gathered::Abort(unknown())),
+            false => executor.gather_some(partition, transaction),
+        })
+    }
+
+    /// What a transaction reads that does nothing, or whose end is clear before anything is read.
+    fn foregone(
         &self,
         (cluster, merger, outcomes): (&Cluster, &Merger, &Outcomes),
         at: Ref,
         transaction: &Transaction,
-        executor: &mut dyn Executor,
-    ) -> SmallVec<[(PartitionId, Gathered); 1]> {
+    ) -> Option<Reads> {
         let local = transaction.participants().filter(|p| cluster.is_local(*p));
         let extra = &merger.vertex(at).extra;
-        if extra.stale {
-            return local.map(|p| (p, Gathered::Abort(moved_away()))).collect();
-        }
-        if is_bare_move(transaction) {
-            return local.map(|p| (p, Gathered::Values(Vec::new()))).collect();
-        }
-        let collected = extra.collected;
-        if let Some(read_at) = cut_of(transaction)
-            && read_at < collected
-        {
+        let abort = |error: SqlError| Gathered::Abort(error);
+        let foregone = if extra.stale {
+            abort(moved_away())
+        } else if is_bare_move(transaction) {
+            Gathered::Values(Vec::new())
+        } else if let Some(read_at) = cut_of(transaction).filter(|read_at| *read_at < extra.collected) {
             // Some copies may have forgotten deletions since: none of them looks.
             base::sometimes!("a transaction has read too long ago");
-            return local.map(|p| (p, Gathered::Abort(too_old(read_at, collected)))).collect();
-        }
-        if outcomes.is_too_late(cluster, extra) {
+            abort(too_old(read_at, extra.collected))
+        } else if outcomes.is_too_late(cluster, extra) {
             base::sometimes!("a repeated request comes too late");
-            return local.map(|p| (p, Gathered::Abort(unknown()))).collect();
-        }
-        let gather = |p| match outcomes.was_done(cluster, extra, p) {
-            true => (p, Gathered::Abort(unknown())),
-            false => (p, executor.gather(p, transaction)),
+            abort(unknown())
+        } else {
+            return None;
         };
-        local.map(gather).collect()
+        Some(local.map(|p| (p, foregone.clone())).collect())
     }
 
-    /// Everybody's reads are here: the transaction takes effect, or none.
+    /// Everybody's reads are here: the transaction takes effect, or none. `None`: not all of it is applied.
+    #[allow(clippy::too_many_arguments)]
     fn apply(
         &mut self,
         (cluster, merger, outcomes): (&Cluster, &mut Merger, &mut Outcomes),
         at: Ref,
         transaction: &Transaction,
         reads: &BTreeMap<PartitionId, Gathered>,
+        partial: &mut Partial,
         executor: &mut dyn Executor,
         todo: &mut Todo<'_>,
-    ) -> Executed {
+    ) -> Option<Executed> {
         let txn = transaction.id;
         let extra = &merger.vertex(at).extra;
         let rank = merger.vertex(at).rank.expect("what executes has a rank");
@@ -173,14 +263,14 @@ impl Scheduler {
             Gathered::Abort(error) => Some(error.clone()),
             Gathered::Values(_) => None,
         });
-        let moves = is_bare_move(transaction);
+        let has_effect = abort.is_none() && !is_bare_move(transaction);
+        let local = transaction.participants().filter(|p| cluster.is_local(*p));
+        let all = partial.apply(local, |partition| match has_effect {
+            true => executor.apply_some(partition, transaction, place, reads),
+            false => Some(Applied::default()),
+        })?;
         let mut results = Vec::new();
-        for partition in transaction.participants().filter(|p| cluster.is_local(*p)) {
-            let applied = match abort {
-                Some(_) => Applied::default(),
-                None if moves => Applied::default(),
-                None => executor.apply(partition, transaction, place, reads),
-            };
+        for (partition, applied) in all {
             results.push((partition, applied.results));
             let (position, rank_max) = &mut self.logs[usize::from(partition.0)];
             (*position, *rank_max) = (position.next(), rank.max(*rank_max));
@@ -202,7 +292,7 @@ impl Scheduler {
             outcomes.ended(cluster, extra, transaction, rank, share)
         });
         self.executed(merger, at, rank, todo);
-        Executed { at, end }
+        Some(Executed { at, end })
     }
 
     fn executed(&mut self, merger: &mut Merger, at: Ref, rank: Rank, todo: &mut Todo<'_>) {
@@ -317,6 +407,7 @@ impl Scheduler {
     /// Forgets what was merged or taken over.
     pub fn forget_merged(&mut self) {
         self.turns = Turns::default();
+        self.unfinished.clear();
     }
     /// Goes on from another node's.
     pub fn take_over(&mut self, logs: Vec<(LogPosition, Rank)>, turns: Turns) {

@@ -268,10 +268,6 @@ impl Caerus {
             }
         }
         self.flush(now, out);
-        if self.life.donor.goes_on() {
-            // Behind whatever waits for this node.
-            self.wakes.give_at(now);
-        }
         self.rouse(now);
     }
 
@@ -377,7 +373,6 @@ impl Caerus {
                 self.announce_homes(out);
                 self.wakes.collect_at(now + self.cluster.options.collection.every_ns);
             }
-            Timer::Give => self.go_on_giving(executor, out),
         }
         self.settle(now, executor, out);
     }
@@ -385,8 +380,7 @@ impl Caerus {
     /// The same reminders, for a node that is not whole.
     fn remind_joining(&mut self, now: Time, timer: Timer, out: &mut Out) {
         match timer {
-            // A node that is coming back gives no copy.
-            Timer::Flush | Timer::Give => {}
+            Timer::Flush => {}
             Timer::Gate => self.open_gate(now, out),
             Timer::Tick => {
                 self.go_on_joining(now, out);
@@ -435,16 +429,8 @@ impl Caerus {
         }
     }
 
-    fn execute(&mut self, now: Time, at: Ref, executor: &mut dyn Executor, out: &mut Out) {
-        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        let graph = (&*self.cluster, &mut self.merger, &mut self.outcomes);
-        if let Some(executed) = self.scheduler.execute(now, graph, at, executor, &mut todo) {
-            self.show(now, executed, out);
-        }
-    }
-
     /// Shows what has executed to its client and to readers.
-    fn show(&mut self, now: Time, executed: Executed, out: &mut Out) {
+    pub(super) fn show(&mut self, now: Time, executed: Executed, out: &mut Out) {
         let Executed { at, end } = executed;
         let vertex = self.merger.vertex(at);
         let (txn, regions) = (vertex.id, vertex.extra.regions);

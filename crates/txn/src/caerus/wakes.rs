@@ -59,9 +59,6 @@ impl Wakes {
     pub fn collect_at(&mut self, at: Time) {
         self.timers.set(at, Timer::Collect);
     }
-    pub fn give_at(&mut self, at: Time) {
-        self.timers.set_by(at, Timer::Give);
-    }
     pub fn tick_at(&mut self, at: Time) {
         self.rest.set += 1;
         self.rest.due = at;

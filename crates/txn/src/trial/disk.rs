@@ -233,7 +233,7 @@ impl<E: Subject> World<E> {
         }
         let down_ns = disks.rng.below(disks.habits.down_ns_max + 1);
         self.dead.insert(node);
-        let is_its = |event: &Event<E::Message>| matches!(event, Event::Wake { node: at, .. } if *at == node);
+        let is_its = |event: &Event<E::Message>| matches!(event, Event::Wake { node: at, .. } | Event::GoOn { node: at } if *at == node);
         self.events.retain(|_, event| !is_its(event));
         self.schedule(self.now + down_ns, Event::Restart { node });
     }
@@ -258,6 +258,7 @@ impl<E: Subject> World<E> {
         let make = if self.disk(node).is_replaced { E::replaced } else { E::reborn };
         let mut engine = make(self.topology.clone(), node, self.lives, self.options.clone());
         let mut rows = Rows::default();
+        rows.pauses_max = self.rows[n].pauses_max;
         let disks = self.disks.as_mut().expect("the world has disks");
         let disk = &mut disks.nodes[n];
         let is_damaged = disk.kept.len() == 2 && disks.rng.chance(0.3);

@@ -30,6 +30,9 @@ pub struct Rows {
     pub installed: Vec<(Place, PartitionId, WriteSet)>,
     /// Of these, what came with another node's copy.
     restored: Installed,
+    /// An execution takes so many steps more than one, at most; and how many those under way have taken.
+    pub pauses_max: u64,
+    pauses: BTreeMap<(TxnId, PartitionId), u64>,
     /// Blocks that other nodes will take.
     copies: BTreeMap<NodeId, VecDeque<(PartitionId, Vec<u8>)>>,
 }
@@ -132,6 +135,17 @@ fn ranges(granule: &Granule) -> Vec<(TableId, KeyRange)> {
 }
 
 impl Rows {
+    /// Whether an execution takes another step.
+    fn pauses(&mut self, txn: TxnId, partition: PartitionId) -> bool {
+        let wanted = digest(&(txn, partition)) % (self.pauses_max + 1);
+        let taken = self.pauses.entry((txn, partition)).or_default();
+        let is_over = *taken >= wanted;
+        *taken += 1;
+        if is_over {
+            self.pauses.remove(&(txn, partition));
+        }
+        !is_over
+    }
     fn blocks(&self, partition: PartitionId) -> Vec<Vec<u8>> {
         let values: Values =
             self.values.iter().filter(|((p, _), _)| *p == partition).map(|(k, v)| (*k, *v)).collect();
@@ -192,6 +206,23 @@ impl Executor for Rows {
         let writes = vec![RowWrite::new(super::TABLE, key, Some(row.clone()))];
         let results = vec![StatementResult { rows: vec![row], affected: 1 }];
         Applied { results, writes, schema: None }
+    }
+
+    fn gather_some(&mut self, partition: PartitionId, transaction: &Transaction) -> Option<Gathered> {
+        (!self.pauses(transaction.id, partition)).then(|| self.gather(partition, transaction))
+    }
+
+    fn apply_some(
+        &mut self,
+        partition: PartitionId,
+        transaction: &Transaction,
+        place: Place,
+        exchange: &BTreeMap<PartitionId, Gathered>,
+    ) -> Option<Applied> {
+        // Copies of these rows would have what is applied at one partition before it is at the next.
+        let has_begun = self.log.last().is_some_and(|entry| entry.txn == transaction.id);
+        let pauses = !has_begun && self.pauses(transaction.id, partition);
+        (!pauses).then(|| self.apply(partition, transaction, place, exchange))
     }
 
     fn evaluate(&mut self, transaction: &Transaction, at: Rank) -> Result<Evaluated, SqlError> {

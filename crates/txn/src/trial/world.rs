@@ -58,6 +58,10 @@ pub enum Event<M> {
         node: NodeId,
         alarm: Time,
     },
+    /// It has something left to do.
+    GoOn {
+        node: NodeId,
+    },
     /// So many of a node's records are stable, in this life.
     Synced {
         node: NodeId,
@@ -219,7 +223,7 @@ impl<E: Subject> World<E> {
         let ((at, _), event) = entry.remove_entry();
         self.now = at;
         let node = match &event {
-            Event::Message { to: node, .. } | Event::Wake { node, .. } => *node,
+            Event::Message { to: node, .. } | Event::Wake { node, .. } | Event::GoOn { node } => *node,
             Event::Synced { node, life, records } => {
                 self.on_synced(*node, *life, *records);
                 return true;
@@ -244,6 +248,11 @@ impl<E: Subject> World<E> {
             }
             Event::Wake { alarm, .. } => {
                 self.alarms[n].went_off(alarm);
+                self.record(node, clock, || Call::Wake);
+                self.nodes[n].wake(clock, &mut self.rows[n], &mut out);
+            }
+            Event::GoOn { .. } => {
+                self.alarms[n].went_on();
                 self.record(node, clock, || Call::Wake);
                 self.nodes[n].wake(clock, &mut self.rows[n], &mut out);
             }
@@ -378,6 +387,14 @@ impl<E: Subject> World<E> {
         if let Some(alarm) = self.alarms[n].arm(self.nodes[n].next_wake()) {
             let at = Time((alarm.0 as i64 - self.skews[n]).max(self.now.0 as i64) as u64);
             self.schedule(at, Event::Wake { node, alarm });
+        }
+        if self.alarms[n].go_on(self.nodes[n].goes_on()) {
+            // Behind whatever waits for the node.
+            let waits_ns = match self.rows[n].pauses_max {
+                0 => 0,
+                _ => digest(&(self.now, node)) % (self.faults.jitter_ns + 1),
+            };
+            self.schedule(self.now + waits_ns, Event::GoOn { node });
         }
     }
     pub fn send(&mut self, from: NodeId, to: NodeId, message: E::Message) {

@@ -99,7 +99,9 @@ pub fn run_on(
     }
     let nodes = topology.nodes.len() as u64;
     let habits = habits.map(|habits| habits(unit));
+    let pauses_max = if options.mutant.is_some() { 0 } else { [0, 1, 4][seed as usize % 3] };
     let mut world = World::with_disks(seed, topology.replicated(), options, habits);
+    world.rows.iter_mut().for_each(|rows| rows.pauses_max = pauses_max);
     world.faults = Faults {
         loss: *knobs.pick(&[0.0, 0.02, 0.2]),
         duplication: *knobs.pick(&[0.0, 0.3]),

@@ -251,7 +251,7 @@ fn a_donor_makes_a_piece_of_a_copy_in_a_step_and_all_that_was_asked_for_in_sever
         assert!(given(&out).len() as u32 <= PIECE, "{:?} in one step", given(&out));
         blocks.extend(given(&out));
         out.clear();
-        if world.nodes[donor].next_wake().is_none_or(|at| at > now) {
+        if !world.nodes[donor].goes_on() {
             break;
         }
         world.nodes[donor].wake(now, &mut world.rows[donor], &mut out);

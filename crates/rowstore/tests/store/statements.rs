@@ -1,13 +1,11 @@
 //! One-shot statements: results, constraints, ON CONFLICT, schema changes.
 
-mod support;
-
+use crate::support::*;
 use base::expr::{BinaryOperator, Expr};
 use base::key::KeyRange;
 use base::schema::*;
 use base::txn::*;
 use base::*;
-use support::*;
 
 const T: TableId = TableId(1);
 const UNIQUE_C: TableId = TableId(2);

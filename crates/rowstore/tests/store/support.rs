@@ -12,7 +12,7 @@ use base::txn::procedure::Procedures;
 use base::txn::*;
 use base::wan::Wan;
 use base::*;
-use rowstore::{Begun, EvaluatedHere, Store};
+use rowstore::{Begun, EvaluatedHere, Store, Unfinished};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,9 +27,21 @@ pub struct World {
     twins: Option<Vec<Store>>,
     /// Read-only replicas that follow the logs: they have to say the same to readers.
     followers: Option<Vec<Store>>,
+    /// How often an execution went on in another step.
+    pub pauses: u64,
+    unfinished: BTreeMap<PartitionId, Unfinished>,
     /// Of all ranks so far.
     highest: u64,
     sequence: u64,
+}
+
+fn in_steps<T>(pauses: &mut u64, mut step: impl FnMut() -> Option<T>) -> T {
+    loop {
+        match step() {
+            Some(done) => return done,
+            None => *pauses += 1,
+        }
+    }
 }
 
 impl World {
@@ -48,6 +60,8 @@ impl World {
             topology: topology.clone(),
             rank: 0,
             forget_prepared: false,
+            pauses: 0,
+            unfinished: BTreeMap::new(),
             highest: 0,
             sequence: 0,
         }
@@ -92,8 +106,15 @@ impl World {
     pub fn run_at(&mut self, transaction: &Transaction, rank: u64) -> Outcome {
         self.highest = self.highest.max(rank);
         let participants: Vec<PartitionId> = transaction.participants().collect();
-        let gathered: BTreeMap<PartitionId, Gathered> =
-            participants.iter().map(|p| (*p, self.stores[p.0 as usize].gather(transaction))).collect();
+        // Where steps end makes no difference.
+        let units = [1, 3, u64::MAX][transaction.id.sequence as usize % 3];
+        let mut gathered: BTreeMap<PartitionId, Gathered> = BTreeMap::new();
+        for p in &participants {
+            let store = &mut self.stores[p.0 as usize];
+            let unfinished = self.unfinished.entry(*p).or_default();
+            let step = || store.gather_some(unfinished, transaction, units);
+            gathered.insert(*p, in_steps(&mut self.pauses, step));
+        }
         // Whoever must retry is told so, rather than what it would have run into.
         let aborts = gathered.values().filter_map(|answer| match answer {
             Gathered::Abort(error) => Some(error),
@@ -112,7 +133,11 @@ impl World {
             if self.forget_prepared {
                 self.stores[p.0 as usize].forget(transaction.id);
             }
-            let applied = self.stores[p.0 as usize].apply(transaction, place, &gathered);
+            let store = &mut self.stores[p.0 as usize];
+            let unfinished = self.unfinished.entry(*p).or_default();
+            let applied = in_steps(&mut self.pauses, || {
+                store.apply_some(unfinished, transaction, place, &gathered, units)
+            });
             merged.resize_with(merged.len().max(applied.results.len()), Default::default);
             for (all, part) in merged.iter_mut().zip(&applied.results) {
                 all.rows.extend(part.rows.iter().cloned());

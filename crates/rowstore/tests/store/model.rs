@@ -1,8 +1,7 @@
 //! Random programs over a tiny schema against a model that keeps a whole copy of the table per
 //! transaction: same verdicts, same counts, same rows at every cut, before and after collection.
 
-mod support;
-
+use crate::support::*;
 use base::expr::Expr;
 use base::key::KeyRange;
 use base::rng::Rng;
@@ -11,7 +10,6 @@ use base::txn::*;
 use base::*;
 use rowstore::{CopyPlan, Counters, LiveRows, Reading, Store};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use support::*;
 
 const T: TableId = TableId(1);
 const UNIQUE_C: TableId = TableId(2);
@@ -327,6 +325,7 @@ fn check_cut(world: &World, model: &Model, rank: u64) {
 #[derive(Default, Debug)]
 struct Seen {
     commits: u64,
+    pauses: u64,
     conflicts: u64,
     duplicates: u64,
     twice: u64,
@@ -509,6 +508,7 @@ fn run(seed: u64, partitions: u16, steps: usize, seen: &mut Seen) {
     }
     world.check();
     check_cut(&world, &model, last.0);
+    seen.pauses += world.pauses;
 }
 
 #[test]
@@ -516,7 +516,7 @@ fn random_programs_agree_with_a_copy_per_version() {
     for partitions in [1, 2, 5] {
         let mut seen = Seen::default();
         (0..60).for_each(|seed| run(seed, partitions, 120, &mut seen));
-        let reached = [seen.commits, seen.conflicts, seen.duplicates, seen.collected_rows];
+        let reached = [seen.commits, seen.conflicts, seen.duplicates, seen.collected_rows, seen.pauses];
         assert!(reached.iter().all(|count| *count > 100) && seen.slow_copies > 60, "{seen:?}");
         assert!(partitions > 1 || seen.twice > 10, "{seen:?}");
     }

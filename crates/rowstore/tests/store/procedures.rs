@@ -1,7 +1,6 @@
 //! Procedures over the store: exchange between partitions, and what happens outside the declared set.
 
-mod support;
-
+use crate::support::*;
 use base::commit::Change;
 use base::error::SqlResult;
 use base::key::KeyRange;
@@ -10,7 +9,6 @@ use base::topology::Topology;
 use base::txn::procedure::*;
 use base::txn::*;
 use base::*;
-use support::*;
 
 const T: TableId = TableId(1);
 

@@ -1,13 +1,11 @@
 //! A change of the catalog and rows in one transaction.
 
-mod support;
-
+use crate::support::*;
 use base::expr::{BinaryOperator, Expr};
 use base::key::KeyRange;
 use base::schema::*;
 use base::txn::*;
 use base::*;
-use support::*;
 
 const T: TableId = TableId(1);
 const U: TableId = TableId(2);

@@ -1,15 +1,13 @@
 //! Evaluation at a rank that is not the newest, and what keeps a write set from being installed. That evaluating and
 //! installing does what executing does is asked of every transaction of the other tests (`support`).
 
-mod support;
-
+use crate::support::*;
 use base::key::KeyRange;
 use base::schema::*;
 use base::txn::*;
 use base::write_set::WriteSet;
 use base::*;
 use std::collections::BTreeMap;
-use support::*;
 
 const T: TableId = TableId(1);
 const P: PartitionId = PartitionId(0);

@@ -307,8 +307,12 @@ fn later_read_sees_what_was_written_meanwhile(node: node::Options) -> bool {
 
 /// Records arrive together with the answer that names the last of them, and are applied one a step.
 fn read_sees_what_is_not_applied_when_it_may_begin(node: node::Options) -> bool {
-    let mut scene =
-        Scene::new(node::Options { keys_a_step: 1, flush_ns: SECOND, low_interval_ns: SECOND, ..node });
+    let mut scene = Scene::new(node::Options {
+        steps: node::Steps { keys: 1, ..node.steps },
+        flush_ns: SECOND,
+        low_interval_ns: SECOND,
+        ..node
+    });
     scene.read(ReadPolicy::Scc, &[0]);
     let written = (0..20).map(|_| scene.write(&[0])).last();
     scene.read(ReadPolicy::Scc, &[0])[0].last().copied() == written

@@ -1,13 +1,11 @@
 //! Replicas that begin with a copy, and which entries of indexes a record concerns. (That a replica shows what its
 //! partition shows, every test of this crate checks: `support::World::check`.)
 
-mod support;
-
+use crate::support::*;
 use base::commit::{CommitRecord, RowWrite};
 use base::schema::{SchemaAction, Table};
 use base::*;
 use std::collections::BTreeSet;
-use support::*;
 
 const T: TableId = TableId(1);
 const BY_D: TableId = TableId(3);

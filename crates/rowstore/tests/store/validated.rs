@@ -1,13 +1,11 @@
 //! Interactive transactions: what makes them valid, what makes them abort.
 
-mod support;
-
+use crate::support::*;
 use base::expr::Expr;
 use base::key::KeyRange;
 use base::schema::*;
 use base::txn::*;
 use base::*;
-use support::*;
 
 const T: TableId = TableId(1);
 const UNIQUE_C: TableId = TableId(2);

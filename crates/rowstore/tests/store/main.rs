@@ -1,0 +1,10 @@
+//! The store from outside. One program, since each would have to be compiled with all of the store's code.
+
+mod evaluate;
+mod follow;
+mod migration;
+mod model;
+mod procedures;
+mod statements;
+mod support;
+mod validated;

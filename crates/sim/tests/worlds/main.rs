@@ -1,0 +1,16 @@
+//! Clusters in the simulator. One program, since each would have to be compiled with the code of whole nodes.
+
+mod baselines;
+mod caerus;
+mod cluster;
+mod durable;
+mod failover;
+mod geogauss;
+mod levels;
+mod logs;
+mod matrix;
+mod poison;
+mod readers;
+mod replicas;
+mod threads;
+mod world;
