@@ -14,8 +14,9 @@ use base::error::{SqlResult, SqlState};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::sql::sqlparser::ast::{self, Statement, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{self, Statement, Visitor};
 use sql::names;
+use sql::walk::Walk;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ const DIMENSIONS_MAX: usize = 6;
 pub(super) fn check_statement(statement: &Statement) -> SqlResult<u64> {
     let mut relations = Relations::default();
     relations.open.push(0);
-    let ControlFlow::Continue(()) = statement.visit(&mut relations);
+    let ControlFlow::Continue(()) = statement.walk(&mut relations);
     if relations.most > RELATIONS_MAX {
         return Err(sql::parse::too_deep().detail(format!(
             "With every use of a WITH query counted, the statement has {} tables and SELECTs; {RELATIONS_MAX} are the most.",

@@ -12,8 +12,9 @@ use base::TableId;
 use base::schema::Catalog;
 use base::views::Relation;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
-use datafusion::sql::sqlparser::ast::{self, ObjectName, Statement};
+use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
 use sql::names;
+use sql::walk;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,7 +63,7 @@ impl Lookup<'_> {
     /// The tables that a statement names; `None` if it names anything else.
     pub fn tables(&self, statement: &Statement) -> Option<NamedTables> {
         let mut named = NamedTables::new();
-        let all = ast::visit_relations(statement, |name| match self.table(name) {
+        let all = walk::relations(statement, |name| match self.table(name) {
             Some(table) => {
                 named.push((name.clone(), table));
                 ControlFlow::Continue(())

@@ -22,6 +22,7 @@ use sql::lower::output_name;
 use sql::lower::scope::ParameterTypes;
 use sql::names;
 use sql::types::{Column, array_oid, type_modifier, type_oid};
+use sql::walk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -249,7 +250,7 @@ fn finds(plan: &LogicalPlan, is_such: &dyn Fn(&Expr) -> bool) -> Result<bool, Da
 
 /// Types of parameters that the text casts: `$1::int` is one of `int`.
 fn find_cast_parameters(statement: &Statement, parameters: &mut ParameterTypes) {
-    let _: ControlFlow<()> = ast::visit_expressions(statement, |e| {
+    let _: ControlFlow<()> = walk::expressions(statement, |e| {
         if let ast::Expr::Cast { expr, data_type, .. } = e
             && let ast::Expr::Value(value) = expr.as_ref()
             && let ast::Value::Placeholder(name) = &value.value
@@ -273,7 +274,7 @@ fn cast_label_parameters(statement: &mut Statement, parameters: &ParameterTypes)
     if (0..parameters.0.len()).all(|n| label(n).is_none()) {
         return Ok(());
     }
-    let cast = ast::visit_expressions_mut(statement, |e| {
+    let cast = walk::expressions_mut(statement, |e| {
         if let ast::Expr::Value(value) = &*e
             && let ast::Value::Placeholder(name) = &value.value
             && let Ok(n) = sql::lower::expr::placeholder(name)

@@ -33,16 +33,17 @@ pub(super) use aggregates::has_aggregate;
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::execution::session_state::SessionState;
-use datafusion::sql::sqlparser::ast::{self, Expr, Statement, VisitMut, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{self, Expr, Statement};
 use numbers::{exact_numeric, plain_number};
 use ordered::makes_rows_or_looks_around;
 pub(super) use ordered::{has_window, makes_rows};
+use sql::walk::{self, WalkMut};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// Rewrites a statement in place. Errors: dates and times that are none (22007, 22008).
 pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlResult<()> {
-    if let ControlFlow::Break(error) = statement.visit(&mut calls::CallsInFrom { analytics }) {
+    if let ControlFlow::Break(error) = statement.walk_mut(&mut calls::CallsInFrom { analytics }) {
         return Err(error);
     }
     values::settle_literals(statement);
@@ -51,7 +52,7 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
             && !analytics.state.aggregate_functions().contains_key(name)
             && !analytics.state.window_functions().contains_key(name)
     };
-    let outcome = visit_expressions_mut(statement, |e| {
+    let outcome = walk::expressions_mut(statement, |e| {
         match refuse_clauses(e, &is_scalar).and_then(|()| replacement(e)) {
             Ok(None) => ControlFlow::Continue(()),
             Ok(Some(new)) => {
@@ -70,7 +71,7 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
 /// Calls functions that have several names by their first one, once columns have their names. The planner keeps what a
 /// call by another name says beside what it is, and says both where such calls are nested: each level doubled the text.
 pub(super) fn call_by_first_names(statement: &mut Statement, state: &SessionState) {
-    let _: ControlFlow<()> = visit_expressions_mut(statement, |e| {
+    let _: ControlFlow<()> = walk::expressions_mut(statement, |e| {
         if let Expr::Function(call) = e
             && let ast::FunctionArguments::List(_) = call.args
             && let [ast::ObjectNamePart::Identifier(name)] = call.name.0.as_mut_slice()
@@ -242,7 +243,7 @@ fn at_time_zone(timestamp: &Expr, zone: &Expr) -> SqlResult<Expr> {
 pub(super) fn tell_casts_apart(statement: &mut Statement, state: &SessionState) {
     // What is cast, and to what in the order of their coming.
     let mut casts: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let _: ControlFlow<()> = visit_expressions_mut(statement, |e| {
+    let _: ControlFlow<()> = walk::expressions_mut(statement, |e| {
         let Expr::Function(call) = e else { return ControlFlow::Continue(()) };
         let name = sql::names::parts(&call.name).ok().and_then(|mut parts| parts.pop()).unwrap_or_default();
         let ast::FunctionArguments::List(list) = &mut call.args else { return ControlFlow::Continue(()) };
@@ -364,7 +365,7 @@ fn rows_of_set(name: &str, arguments: &[&Expr]) -> Option<Expr> {
 /// What is aggregated once comes sorted.
 fn in_order(function: &ast::Function, list: &ast::FunctionArgumentList, of: &Expr) -> Option<Expr> {
     let is_open = list.clauses.is_empty() && function.over.is_none();
-    let has_subquery = ast::visit_expressions(of, |e| match e {
+    let has_subquery = walk::expressions(of, |e| match e {
         Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });

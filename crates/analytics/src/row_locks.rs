@@ -5,8 +5,9 @@ use super::rewrite::{has_aggregate, has_window, makes_rows};
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, LockType, Query, SelectItem, SetExpr, Statement, Visit, Visitor,
+    Expr, GroupByExpr, LockType, Query, SelectItem, SetExpr, Statement, Visitor,
 };
+use sql::walk::Walk;
 use std::ops::ControlFlow;
 
 /// Refuses the clause where rows of the result are no rows of a table. Errors: 0A000.
@@ -61,7 +62,7 @@ pub(super) fn refuse_row_locks(statement: &Statement) -> SqlResult<()> {
             }
         }
     }
-    match statement.visit(&mut Locks) {
+    match statement.walk(&mut Locks) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }

@@ -187,7 +187,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Those that a campaign's runs reach: nodes keep no replicas of rows there (`sim/tests/replicas.rs` does).
+    /// Those that a campaign's runs reach: nodes keep no replicas of rows there (`sim/tests/worlds/replicas.rs` does).
     pub const ALL: [Mutant; 8] = [
         Mutant::KeepDescendants,
         Mutant::TokenWithoutAncestors,

@@ -7,10 +7,10 @@
 
 use crate::names;
 use crate::types::ParameterType;
+use crate::walk;
 use base::error::SqlResult;
 use base::{DataType, Datum};
 use sqlparser::ast::{self, BinaryOperator, Expr, Statement, Value};
-use sqlparser::ast::{visit_expressions, visit_expressions_mut};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -24,7 +24,7 @@ enum Elements {
 pub fn parameters(statement: &Statement, hints: &[Option<ParameterType>]) -> BTreeSet<usize> {
     let declared = hints.iter().enumerate().filter(|(_, hint)| hint.is_some_and(|h| h.is_array));
     let mut found: BTreeSet<usize> = declared.map(|(n, _)| n).collect();
-    let _: ControlFlow<()> = visit_expressions(statement, |e| {
+    let _: ControlFlow<()> = walk::expressions(statement, |e| {
         match e {
             Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => found.extend(placeholder(right)),
             Expr::Cast { expr, data_type: ast::DataType::Array(_), .. } => found.extend(placeholder(expr)),
@@ -38,7 +38,7 @@ pub fn parameters(statement: &Statement, hints: &[Option<ParameterType>]) -> BTr
 /// Types of the elements of parameters (from 0) that a statement casts to arrays.
 pub fn cast_elements(statement: &Statement) -> Vec<(usize, DataType)> {
     let mut found = Vec::new();
-    let _: ControlFlow<()> = visit_expressions(statement, |e| {
+    let _: ControlFlow<()> = walk::expressions(statement, |e| {
         if let Expr::Cast { expr, data_type: ast::DataType::Array(of), .. } = e
             && let Some(n) = placeholder(expr)
             && let Some(of) = element_type(of).and_then(|of| names::data_type(of).ok())
@@ -114,7 +114,7 @@ fn rewrite(
     parameter: &impl Fn(usize, &Expr) -> Option<Elements>,
 ) -> SqlResult<()> {
     // Inner expressions come first: an array is written out before what stands around it.
-    let outcome = visit_expressions_mut(statement, |e| match replacement(e, parameter) {
+    let outcome = walk::expressions_mut(statement, |e| match replacement(e, parameter) {
         Ok(None) => ControlFlow::Continue(()),
         Ok(Some(new)) => {
             *e = new;

@@ -26,5 +26,6 @@ pub mod types;
 pub mod user_types;
 pub mod views;
 pub mod volatile;
+pub mod walk;
 pub mod with;
 pub mod zones;

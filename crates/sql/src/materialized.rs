@@ -7,6 +7,7 @@
 use crate::names;
 use crate::parse::Refresh;
 use crate::privileges::Check;
+use crate::walk;
 use base::TableId;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::Object;
@@ -91,7 +92,7 @@ pub fn check(check: &Check<'_>, statement: &Statement) -> SqlResult<()> {
     let locks = |query: &ast::Query| query.locks.iter().any(|lock| lock.of.is_none());
     if let Statement::Query(query) = statement
         && locks(query)
-        && let ControlFlow::Break(name) = ast::visit_relations(query, |name| match named(check, name) {
+        && let ControlFlow::Break(name) = walk::relations(query, |name| match named(check, name) {
             Some((table, _)) => ControlFlow::Break(table.name.clone()),
             None => ControlFlow::Continue(()),
         })
@@ -99,7 +100,7 @@ pub fn check(check: &Check<'_>, statement: &Statement) -> SqlResult<()> {
         let told = format!("cannot lock rows in materialized view \"{name}\"");
         return Err(SqlError::new(WRONG_KIND, told));
     }
-    let read = ast::visit_relations(statement, |name| match named(check, name) {
+    let read = walk::relations(statement, |name| match named(check, name) {
         Some((table, view)) if !is_populated(view) => ControlFlow::Break(table.name.clone()),
         _ => ControlFlow::Continue(()),
     });

@@ -2,6 +2,7 @@
 
 use crate::temporary;
 use crate::types::{OBJECT_ID_OID, ParameterType};
+use crate::walk;
 use base::element::Element;
 use base::error::{SqlResult, SqlState};
 use base::schema::{Catalog, Table};
@@ -9,7 +10,7 @@ use base::views::Relation;
 use base::{DataType, SqlError};
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, Expr, Ident, ObjectName,
-    ObjectNamePart, Statement, TimezoneInfo, VisitMut, visit_expressions, visit_expressions_mut,
+    ObjectNamePart, Statement, TimezoneInfo,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -241,7 +242,7 @@ pub fn are_types_named_in(statement: &Statement) -> bool {
     if !crate::user_types::has_some() {
         return false;
     }
-    visit_expressions(statement, |e| {
+    walk::expressions(statement, |e| {
         let written = match e {
             Expr::Cast { data_type, .. } => data_type,
             Expr::TypedString(typed) => &typed.data_type,
@@ -256,8 +257,8 @@ pub fn are_types_named_in(statement: &Statement) -> bool {
 }
 
 /// Writes out the schemas of types, in what is kept as text: it means the same under any search path.
-pub(crate) fn qualify_types(tree: &mut impl VisitMut) {
-    let _: ControlFlow<()> = visit_expressions_mut(tree, |e| {
+pub(crate) fn qualify_types(tree: &mut impl walk::NodeMut) {
+    let _: ControlFlow<()> = walk::expressions_mut(tree, |e| {
         let written = match e {
             Expr::Cast { data_type, .. } => data_type,
             Expr::TypedString(typed) => &mut typed.data_type,

@@ -10,11 +10,12 @@ mod reading;
 
 use crate::catalog::find_sequence;
 use crate::names;
+use crate::walk::Walk;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::{Object, Privileges, Standing};
 use base::schema::{Catalog, Table};
 use reading::Reading;
-use sqlparser::ast::{self, Expr, ObjectName, Statement, Visit};
+use sqlparser::ast::{self, Expr, ObjectName, Statement};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ impl Check<'_> {
             return Ok(());
         }
         let mut reading = Reading::new(self);
-        match statement.visit(&mut reading) {
+        match statement.walk(&mut reading) {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(()),
         }

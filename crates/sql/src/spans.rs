@@ -3,8 +3,8 @@
 //! KEEPS: what the client declared is what it is told.
 
 use crate::types::{CHAR_OID, OBJECT_ID_OID, ParameterType};
+use crate::walk;
 use sqlparser::ast::{self, Expr, Statement, Value};
-use sqlparser::ast::{visit_expressions, visit_relations};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -17,12 +17,12 @@ pub fn announced(statement: &Statement, hints: &[Option<ParameterType>]) -> BTre
     let declared = hints.iter().enumerate();
     let mut announced: BTreeMap<usize, u32> =
         declared.filter_map(|(n, hint)| hint.and_then(|h| h.announced).map(|oid| (n, oid))).collect();
-    let reads_types = visit_relations(statement, |name| match name.to_string().contains("pg_") {
+    let reads_types = walk::relations(statement, |name| match name.to_string().contains("pg_") {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     });
     let reads_types = reads_types.is_break();
-    let _: ControlFlow<()> = visit_expressions(statement, |e| {
+    let _: ControlFlow<()> = walk::expressions(statement, |e| {
         if let Expr::BinaryOp { left, op: ast::BinaryOperator::Eq, right } = e
             && reads_types
             && is_object_id(left)

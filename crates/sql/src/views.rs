@@ -11,11 +11,12 @@ mod simple;
 use crate::generators::Generators;
 use crate::names;
 use crate::privileges::Check;
+use crate::walk::{self, WalkMut};
 use base::TableId;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::Catalog;
 use base::views::{Relation, View};
-use sqlparser::ast::{self, Ident, ObjectName, Query, SetExpr, Statement, TableFactor, VisitMut, VisitorMut};
+use sqlparser::ast::{self, Ident, ObjectName, Query, SetExpr, Statement, TableFactor, VisitorMut};
 use sqlparser::keywords::{RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_ALIAS};
 use sqlparser::tokenizer::Token;
 use std::collections::BTreeSet;
@@ -54,7 +55,7 @@ pub fn expand(
             .detail("This operation is not supported for views."));
     }
     let is_table = |name: &ObjectName| matches!(find(check, name), Some(Relation::Table(_)));
-    let names_another: ControlFlow<()> = ast::visit_relations(statement, |name| match is_table(name) {
+    let names_another: ControlFlow<()> = walk::relations(statement, |name| match is_table(name) {
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),
     });
@@ -68,7 +69,7 @@ pub fn expand(
         expansion.tables.insert(over.table);
         statement = over.statement;
     }
-    match statement.visit(&mut expansion) {
+    match statement.walk_mut(&mut expansion) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) if !expansion.found => Ok(None),
         ControlFlow::Continue(()) => Ok(Some(Expanded { statement, tables: expansion.tables })),
@@ -180,7 +181,7 @@ impl Expansion<'_> {
             tables.extend(view.uses.keys().filter(|id| check.catalog.table(**id).is_some()));
             let mut inner = Expansion::new(check, generators);
             (inner.count, inner.depth, inner.tables) = (*count, depth, std::mem::take(tables));
-            if let ControlFlow::Break(error) = query.visit(&mut inner) {
+            if let ControlFlow::Break(error) = query.walk_mut(&mut inner) {
                 return Err(error);
             }
             (*count, *tables) = (inner.count, inner.tables);

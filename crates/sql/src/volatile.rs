@@ -1,7 +1,8 @@
 //! Calls whose value is another one each time.
 
 use crate::names;
-use sqlparser::ast::{Expr, ObjectName, TableFactor, Visit, Visitor};
+use crate::walk::{self, Walk};
+use sqlparser::ast::{Expr, ObjectName, TableFactor, Visitor};
 use std::ops::ControlFlow;
 
 const FUNCTIONS: &[&str] = &[
@@ -19,8 +20,8 @@ const FUNCTIONS: &[&str] = &[
 ];
 
 /// Whether something calls such a function, in its subqueries too. What its views call is not looked at.
-pub fn is_volatile(node: &impl Visit) -> bool {
-    node.visit(&mut Calls).is_break()
+pub fn is_volatile(node: &impl walk::Node) -> bool {
+    node.walk(&mut Calls).is_break()
 }
 
 struct Calls;

@@ -7,6 +7,7 @@
 use crate::names;
 use crate::types::{Column, type_oid};
 use crate::volatile::is_volatile;
+use crate::walk::Walk;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::Table;
 use base::views::View;
@@ -307,7 +308,7 @@ struct Named {
 
 fn names_of(query: &Query) -> Named {
     let mut named = Named::default();
-    let _: ControlFlow<()> = ast::Visit::visit(query, &mut named);
+    let _: ControlFlow<()> = query.walk(&mut named);
     named
 }
 

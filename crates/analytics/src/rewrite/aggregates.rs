@@ -1,11 +1,12 @@
 //! Whether aggregates are computed by a part of a query itself.
 
-use datafusion::sql::sqlparser::ast::{Expr, Query, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Visitor};
+use sql::walk::{Node, Walk};
 use std::ops::ControlFlow;
 
 /// Whether an item of a SELECT computes an aggregate, subqueries left out.
-pub(crate) fn has_aggregate<T: Visit>(item: &T, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
-    item.visit(&mut Aggregates { is_aggregate, depth: 0 }).is_break()
+pub(crate) fn has_aggregate<T: Node>(item: &T, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
+    item.walk(&mut Aggregates { is_aggregate, depth: 0 }).is_break()
 }
 
 struct Aggregates<'a> {

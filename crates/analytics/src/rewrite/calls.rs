@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, Ident, SelectItem, Statement, TableAlias, TableAliasColumnDef,
     TableFactor, VisitorMut,
 };
+use sql::walk;
 use std::ops::ControlFlow;
 
 /// Functions behind FROM.
@@ -121,7 +122,18 @@ impl VisitorMut for CallsInFrom<'_> {
             return ControlFlow::Continue(());
         };
         let function = sql::names::parts(name).ok().and_then(|mut parts| parts.pop());
-        if function.as_deref() != Some("generate_series") || !arguments.args.iter().all(is_small) {
+        if function.as_deref() != Some("generate_series") {
+            return ControlFlow::Continue(());
+        }
+        // The planner's series computes nothing.
+        for argument in &mut arguments.args {
+            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(e @ Expr::BinaryOp { .. })) = argument
+                && let Some(n) = number(e)
+            {
+                *e = Expr::value(ast::Value::Number(n.to_string(), false));
+            }
+        }
+        if !arguments.args.iter().all(is_small) {
             return ControlFlow::Continue(());
         }
         let shown = alias.as_ref().map_or_else(|| Ident::new("generate_series"), |a| a.name.clone());
@@ -141,7 +153,7 @@ impl VisitorMut for CallsInFrom<'_> {
 
 fn names_columns(arguments: &[FunctionArg]) -> bool {
     let arguments = arguments.to_vec();
-    let found = ast::visit_expressions(&arguments, |e| match e {
+    let found = walk::expressions(&arguments, |e| match e {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
@@ -167,19 +179,38 @@ fn set_as_query(
 
 /// Whether an argument is a whole number that an integer has room for.
 fn is_small(argument: &FunctionArg) -> bool {
-    fn number(e: &Expr) -> Option<i64> {
-        match e {
-            Expr::Value(value) => match &value.value {
-                ast::Value::Number(text, _) => text.parse().ok(),
-                _ => None,
-            },
-            Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => number(expr).map(|n| -n),
-            _ => None,
-        }
-    }
     match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => number(e).is_some_and(|n| i32::try_from(n).is_ok()),
         _ => false,
+    }
+}
+
+/// The whole number that an expression of literals is. `None`: it is another expression, or ends in an error.
+fn number(e: &Expr) -> Option<i64> {
+    use ast::BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
+    match e {
+        Expr::Value(value) => match &value.value {
+            ast::Value::Number(text, _) => text.parse().ok(),
+            _ => None,
+        },
+        Expr::Nested(inner) => number(inner),
+        Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => number(expr)?.checked_neg(),
+        Expr::UnaryOp { op: ast::UnaryOperator::Plus, expr } => number(expr),
+        Expr::BinaryOp { left, op, right } => {
+            let (left, right) = (number(left)?, number(right)?);
+            let result = match op {
+                Plus => left.checked_add(right),
+                Minus => left.checked_sub(right),
+                Multiply => left.checked_mul(right),
+                Divide => left.checked_div(right),
+                Modulo => left.checked_rem(right),
+                _ => None,
+            }?;
+            // Integers make an integer, or an error.
+            let is_integer = |n: i64| i32::try_from(n).is_ok();
+            (is_integer(result) || !is_integer(left) || !is_integer(right)).then_some(result)
+        }
+        _ => None,
     }
 }
 
@@ -315,7 +346,7 @@ fn is_whole_constant(e: &Expr) -> bool {
             matches!(value.value, ast::Value::Number(..) | ast::Value::Placeholder(_) | ast::Value::Null)
         }
         Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_whole_constant(inner),
-        Expr::BinaryOp { left, right, .. } => is_whole_constant(left) && is_whole_constant(right),
+        Expr::BinaryOp { .. } => number(e).is_some(),
         Expr::Cast { expr, data_type, .. } => {
             let is_text = |e: &Expr| match e {
                 Expr::Value(value) => matches!(value.value, ast::Value::SingleQuotedString(_)),

@@ -15,10 +15,11 @@ use base::SqlError;
 use base::error::SqlResult;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut,
+    TableWithJoins, VisitorMut,
 };
 use mentions::{columns_in, named_in, names_of, relations_in};
 pub(super) use mentions::{has_subquery, shadows};
+use sql::walk::WalkMut;
 use std::ops::ControlFlow;
 
 /// The query around a subquery.
@@ -41,7 +42,7 @@ pub(super) enum Use {
 /// An expression whose subqueries stand side by side, with those made plannable that depend on what is outside.
 /// `number` tells apart what is made here; it is counted up. Errors: 0A000 for an aggregate that is of the query around.
 pub(super) fn rewrite(e: &mut Expr, outside: &Outside<'_>, number: &mut usize) -> SqlResult<()> {
-    match VisitMut::visit(e, &mut Subqueries { outside, number, depth: 0 }) {
+    match e.walk_mut(&mut Subqueries { outside, number, depth: 0 }) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -177,7 +178,7 @@ impl<'a, 'o> Dependent<'a, 'o> {
         let mut projection = self.select.projection.clone();
         for item in &mut projection {
             let mut each = Aggregates { is_aggregate: self.outside.is_aggregate, with: &look };
-            let _ = VisitMut::visit(item, &mut each);
+            let _ = item.walk_mut(&mut each);
         }
         is_of_outside.get()
     }
@@ -219,7 +220,7 @@ impl<'a, 'o> Dependent<'a, 'o> {
         let mut projection = self.select.projection.clone();
         for item in &mut projection {
             let mut left_out = Aggregates { is_aggregate: self.outside.is_aggregate, with: &|_| null() };
-            let _ = VisitMut::visit(item, &mut left_out);
+            let _ = item.walk_mut(&mut left_out);
         }
         !named_in(&projection, &self.outside).is_empty()
     }
@@ -261,7 +262,7 @@ impl<'a, 'o> Dependent<'a, 'o> {
         };
         let mut lifted = e.clone();
         let mut each = Aggregates { is_aggregate: self.outside.is_aggregate, with: &subquery };
-        let _ = VisitMut::visit(&mut lifted, &mut each);
+        let _ = lifted.walk_mut(&mut each);
         Some(Expr::Nested(Box::new(lifted)))
     }
 
@@ -339,7 +340,7 @@ impl<'a, 'o> Dependent<'a, 'o> {
         select_of(subquery)?.from = self.outside.from.to_vec();
         let mut query = self.query.clone();
         let columns = self.columns();
-        let _ = VisitMut::visit(&mut query, &mut Substitute { named: &self.named, columns: &columns });
+        let _ = query.walk_mut(&mut Substitute { named: &self.named, columns: &columns });
         select_of(&mut query)?.from.push(combinations);
         Some(query)
     }

@@ -4,6 +4,7 @@ use super::aggregates::has_aggregate;
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr, GroupByExpr, Select, SelectItem};
+use sql::walk;
 use std::ops::ControlFlow;
 
 /// Grouping sets of a query, as in PostgreSQL.
@@ -108,7 +109,7 @@ fn counted(set: &[Expr], weight: &dyn Fn(&Expr) -> usize) -> SqlResult<Sets> {
 /// The expressions that an expression is made of.
 fn expressions(e: &Expr) -> usize {
     let mut count = 0;
-    let _: ControlFlow<()> = ast::visit_expressions(e, |_| {
+    let _: ControlFlow<()> = walk::expressions(e, |_| {
         count += 1;
         ControlFlow::Continue(())
     });

@@ -4,8 +4,9 @@ use super::bags::query_of;
 use base::SqlError;
 use base::error::SqlResult;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, LimitClause, Query, SelectItem, SetExpr, TableFactor, Visit, Visitor,
+    self, Expr, LimitClause, Query, SelectItem, SetExpr, TableFactor, Visitor,
 };
+use sql::walk::Walk;
 use std::ops::ControlFlow;
 
 /// More rows than there are.
@@ -95,5 +96,5 @@ fn depends_on_order(item: &SelectItem) -> bool {
             if gathers && !says_order { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
     }
-    item.visit(&mut Gathering).is_break()
+    item.walk(&mut Gathering).is_break()
 }

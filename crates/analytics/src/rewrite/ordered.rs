@@ -5,8 +5,9 @@
 
 use super::bags::query_of;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, GroupByExpr, OrderByKind, Query, SelectItem, SetExpr, TableFactor, Visit, Visitor,
+    self, Expr, GroupByExpr, OrderByKind, Query, SelectItem, SetExpr, TableFactor, Visitor,
 };
+use sql::walk::Walk;
 use std::ops::ControlFlow;
 
 /// Puts a query of such columns below one that orders them. `names` are those of its columns.
@@ -133,5 +134,5 @@ pub(crate) fn has_window(e: &Expr) -> bool {
             }
         }
     }
-    e.visit(&mut Calls(0)).is_break()
+    e.walk(&mut Calls(0)).is_break()
 }

@@ -7,8 +7,9 @@ use super::marks::MARK;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement,
-    TableAlias, TableFactor, VisitMut, VisitorMut,
+    TableAlias, TableFactor, VisitorMut,
 };
+use sql::walk::WalkMut;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -18,9 +19,9 @@ use std::ops::ControlFlow;
 pub(in super::super) fn told_from_columns(statement: &Statement) -> Statement {
     let mut statement = statement.clone();
     let mut relations = Relations::default();
-    let ControlFlow::Continue(()) = statement.visit(&mut relations);
+    let ControlFlow::Continue(()) = statement.walk_mut(&mut relations);
     let names = &relations.named - &relations.fixed;
-    let ControlFlow::Continue(()) = statement.visit(&mut Renaming { names });
+    let ControlFlow::Continue(()) = statement.walk_mut(&mut Renaming { names });
     statement
 }
 
@@ -28,7 +29,7 @@ pub(in super::super) fn told_from_columns(statement: &Statement) -> Statement {
 pub(in super::super) fn missing_relation(statement: &Statement) -> Option<SqlError> {
     let mut statement = statement.clone();
     let mut relations = Relations::default();
-    let ControlFlow::Continue(()) = statement.visit(&mut relations);
+    let ControlFlow::Continue(()) = statement.walk_mut(&mut relations);
     let known = |name: &String| relations.named.contains(name) || relations.fixed.contains(name);
     let missing = relations.qualifiers.iter().find(|name| !known(name))?;
     let told = format!("missing FROM-clause entry for table \"{missing}\"");

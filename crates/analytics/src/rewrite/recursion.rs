@@ -8,8 +8,9 @@ use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
     self, Cte, Expr, Ident, JoinOperator, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier,
-    TableFactor, TableWithJoins, Value, Visit, Visitor, With,
+    TableFactor, TableWithJoins, Value, Visitor, With,
 };
+use sql::walk::{Node, Walk};
 use std::ops::ControlFlow;
 
 /// Checks the items of a WITH RECURSIVE and puts those that others need before them. Errors: 42P19, 0A000.
@@ -67,7 +68,7 @@ fn names(name: &ast::ObjectName, query: &str) -> bool {
 }
 
 /// How often something names a query as a relation, where no inner WITH gives the name to another.
-fn mentions<T: Visit>(of: &T, query: &str) -> usize {
+fn mentions<T: Node>(of: &T, query: &str) -> usize {
     struct Count<'q> {
         query: &'q str,
         shadowed: Vec<bool>,
@@ -96,7 +97,7 @@ fn mentions<T: Visit>(of: &T, query: &str) -> usize {
         }
     }
     let mut count = Count { query, shadowed: Vec::new(), found: 0 };
-    let _: ControlFlow<()> = of.visit(&mut count);
+    let _: ControlFlow<()> = of.walk(&mut count);
     count.found
 }
 
@@ -270,7 +271,7 @@ impl Term<'_> {
     }
 
     /// Of expressions only their subqueries can name the query, and must not.
-    fn expressions<T: Visit>(&mut self, of: &T) -> SqlResult<()> {
+    fn expressions<T: Node>(&mut self, of: &T) -> SqlResult<()> {
         match mentions(of, self.name) {
             0 => Ok(()),
             _ => self.reference(Some("a subquery")),

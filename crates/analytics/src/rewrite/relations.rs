@@ -19,9 +19,10 @@ use base::schema::Catalog;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Ident, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, TableWithJoins, VisitMut,
+    TableAliasColumnDef, TableFactor, TableWithJoins,
 };
 use sql::lower::output_name;
+use sql::walk::{NodeMut, WalkMut};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -439,8 +440,8 @@ impl<'a> Resolver<'a> {
     }
 
     /// Walks expressions that see what is offered; values rather than conditions, if `is_value`.
-    fn walk<T: VisitMut>(&mut self, of: &mut T, offer: &Rc<Offer>, is_value: bool) -> SqlResult<()> {
-        match of.visit(&mut Walk::new(self, offer.clone(), is_value)) {
+    fn walk<T: NodeMut>(&mut self, of: &mut T, offer: &Rc<Offer>, is_value: bool) -> SqlResult<()> {
+        match of.walk_mut(&mut Walk::new(self, offer.clone(), is_value)) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(error) => Err(error),
         }

@@ -5,7 +5,8 @@ use super::relations::{Place, Resolver, Tables};
 use crate::context::Context;
 use crate::engine::Analytics;
 use base::error::SqlResult;
-use datafusion::sql::sqlparser::ast::{Query, Statement, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Query, Statement, VisitorMut};
+use sql::walk::WalkMut;
 use std::ops::ControlFlow;
 
 /// Rewrites a query in place, and answers how many columns its joins have together. Errors: names, windows and
@@ -16,7 +17,7 @@ pub(crate) fn rewrite(
     analytics: &Analytics,
 ) -> SqlResult<u64> {
     let is_aggregate = |name: &str| analytics.state.aggregate_functions().contains_key(name);
-    if let ControlFlow::Break(error) = statement.visit(&mut Recursions { is_aggregate: &is_aggregate }) {
+    if let ControlFlow::Break(error) = statement.walk_mut(&mut Recursions { is_aggregate: &is_aggregate }) {
         return Err(error);
     }
     let Statement::Query(query) = statement else { return Ok(0) };

@@ -1,8 +1,9 @@
 //! Parameters that stand alone as arguments of functions, and that nothing gives a type.
 
 use base::DataType;
-use datafusion::sql::sqlparser::ast::{self, Expr, Statement, TableFactor, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{self, Expr, Statement, TableFactor, VisitorMut};
 use sql::lower::scope::ParameterTypes;
+use sql::walk::WalkMut;
 use std::ops::ControlFlow;
 
 /// The statement with a type for each parameter that stands alone as a function's argument: the declared
@@ -13,7 +14,7 @@ pub(in super::super) fn with_typed_arguments(
 ) -> Option<Statement> {
     let mut statement = statement.clone();
     let mut typing = TypedArguments { declared, has_any: false };
-    let ControlFlow::Continue(()) = statement.visit(&mut typing);
+    let ControlFlow::Continue(()) = statement.walk_mut(&mut typing);
     typing.has_any.then_some(statement)
 }
 

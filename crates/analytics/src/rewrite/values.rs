@@ -2,9 +2,8 @@
 //!
 //! The planner finds a common type of other literals itself; these and a text have none for it.
 
-use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, Query, SetExpr, TypedString, Value, VisitMut, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Query, SetExpr, TypedString, Value, VisitorMut};
+use sql::walk::{NodeMut, WalkMut};
 use std::ops::ControlFlow;
 
 struct Literals;
@@ -50,6 +49,6 @@ fn type_of(e: &Expr) -> Option<String> {
 }
 
 /// See the module.
-pub(super) fn settle_literals(statement: &mut impl VisitMut) {
-    let _ = statement.visit(&mut Literals);
+pub(super) fn settle_literals(statement: &mut impl NodeMut) {
+    let _ = statement.walk_mut(&mut Literals);
 }

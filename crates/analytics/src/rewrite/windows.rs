@@ -5,9 +5,10 @@
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, NamedWindowDefinition, NamedWindowExpr, Select, SelectItem, VisitMut, VisitorMut,
-    WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+    self, Expr, NamedWindowDefinition, NamedWindowExpr, Select, SelectItem, VisitorMut, WindowFrameBound,
+    WindowFrameUnits, WindowSpec, WindowType,
 };
+use sql::walk::WalkMut;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -37,11 +38,11 @@ pub(super) fn write_out(select: &mut Select, order_by: Option<&mut ast::OrderBy>
             SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. },
         ) = (&outcome, item)
         {
-            outcome = e.visit(&mut calls);
+            outcome = e.walk_mut(&mut calls);
         }
     }
     if let (ControlFlow::Continue(()), Some(order_by)) = (&outcome, order_by) {
-        outcome = order_by.visit(&mut calls);
+        outcome = order_by.walk_mut(&mut calls);
     }
     match outcome {
         ControlFlow::Continue(()) => Ok(()),

@@ -8,8 +8,9 @@
 pub(super) mod tables;
 
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Query, Select, SelectItem, SetExpr, Statement, TableFactor, VisitMut, VisitorMut,
+    self, Expr, Query, Select, SelectItem, SetExpr, Statement, TableFactor, VisitorMut,
 };
+use sql::walk::WalkMut;
 use std::ops::ControlFlow;
 
 /// Catalogs by their object ids, as `tableoid` tells them.
@@ -174,7 +175,7 @@ pub(super) fn question(statement: &Statement) -> Option<Statement> {
     }
     let mut statement = statement.clone();
     let mut rewriting = Rewriting { found: false };
-    let _ = statement.visit(&mut rewriting);
+    let _ = statement.walk_mut(&mut rewriting);
     rewriting.found.then_some(statement)
 }
 

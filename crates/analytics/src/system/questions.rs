@@ -6,9 +6,10 @@ use datafusion::catalog::SchemaProvider;
 use datafusion::common::Result;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
-use datafusion::sql::sqlparser::ast::{self, Statement, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{self, Statement};
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+use sql::walk;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -95,7 +96,7 @@ impl SystemTables {
         }
         let mut rewritten = statement.clone();
         // Correlated subqueries that DataFusion cannot plan, as functions.
-        let _: ControlFlow<()> = visit_expressions_mut(&mut rewritten, |e| {
+        let _: ControlFlow<()> = walk::expressions_mut(&mut rewritten, |e| {
             let replacement = match e {
                 ast::Expr::Cast { expr, data_type, .. } => super::dump::catalog_named(expr, data_type)
                     .or_else(|| type_named(expr, data_type))
@@ -215,7 +216,7 @@ fn asyncpg_types(statement: &Statement) -> Option<Statement> {
     }
     let mut wanted = None;
     let mut statement = statement.clone();
-    let _: ControlFlow<()> = visit_expressions_mut(&mut statement, |e| {
+    let _: ControlFlow<()> = walk::expressions_mut(&mut statement, |e| {
         let mut condition = e.clone();
         if let ast::Expr::InList { expr, .. } | ast::Expr::AnyOp { left: expr, .. } = &mut condition
             && wanted.is_none()

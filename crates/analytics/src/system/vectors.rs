@@ -7,8 +7,9 @@
 
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, Expr, Ident, JoinConstraint, JoinOperator, Select, SelectItem, SetExpr, Statement,
-    Subscript, TableFactor, TableWithJoins, VisitMut, VisitorMut, visit_expressions_mut,
+    Subscript, TableFactor, TableWithJoins, VisitorMut,
 };
+use sql::walk::{self, WalkMut};
 use std::ops::ControlFlow;
 
 /// Which table's vector.
@@ -53,7 +54,7 @@ struct Vector {
 /// Replaces expanded vectors throughout a statement.
 pub(super) fn expand(statement: &mut Statement) {
     let mut expanding = Expanding { joins: 0, has_pairs: statement.to_string().contains("_pg_expandarray") };
-    let _ = statement.visit(&mut expanding);
+    let _ = statement.walk_mut(&mut expanding);
 }
 
 /// Whether an expression is a column with a vector's name.
@@ -120,7 +121,7 @@ impl Expanding {
             let (SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. }) = item else {
                 continue;
             };
-            let _: ControlFlow<()> = visit_expressions_mut(e, |e| {
+            let _: ControlFlow<()> = walk::expressions_mut(e, |e| {
                 if let Some(new) = self.replaced(e, &mut joined) {
                     *e = new;
                 }

@@ -1,5 +1,5 @@
 //! PERSEUS' Alg. 2 and 3 as published, for comparison only: never a level of SQL. It gives no guarantee at all,
-//! which `crates/sim/tests/matrix.rs` shows column by column.
+//! which `crates/sim/tests/worlds/matrix.rs` shows column by column.
 //!
 //! The order of a transaction arrives ahead of its updates. A query asks every partition for what was
 //! committed and not confirmed received (G_RSS); of everything else that is known it leaves out, one

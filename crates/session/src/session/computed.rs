@@ -16,6 +16,7 @@ use sql::lower::insert::{Computed, InsertPlan};
 use sql::lower::scope::ParameterTypes;
 use sql::names;
 use sql::types::Column;
+use sql::walk::{self, WalkMut};
 use sqlparser::ast::{self, Statement};
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -123,7 +124,7 @@ impl Conflict {
 /// How many parameters a statement names.
 fn placeholders(statement: &ast::Insert) -> usize {
     let mut count = 0;
-    let _: ControlFlow<()> = ast::visit_expressions(&Statement::Insert(statement.clone()), |e| {
+    let _: ControlFlow<()> = walk::expressions(&Statement::Insert(statement.clone()), |e| {
         if let ast::Expr::Value(value) = e
             && let ast::Value::Placeholder(name) = &value.value
             && let Ok(n) = sql::lower::expr::placeholder(name)
@@ -137,7 +138,7 @@ fn placeholders(statement: &ast::Insert) -> usize {
 
 /// Puts parameters in the place of the proposed row's columns. Errors: 42702 for a name that both rows have.
 fn proposed_as_parameters(e: &mut ast::Expr, table: &Table, own: usize) -> SqlResult<()> {
-    match ast::VisitMut::visit(e, &mut Proposed { table, own, depth: 0 }) {
+    match e.walk_mut(&mut Proposed { table, own, depth: 0 }) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }

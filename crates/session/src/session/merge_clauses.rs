@@ -13,6 +13,7 @@ use sql::lower::modify::{assigned_column, refuse_generated};
 use sql::lower::scope::{ParameterTypes, Scope};
 use sql::names;
 use sql::parse::{DEFAULT_VALUES, NOTHING};
+use sql::walk::{Walk, WalkMut};
 use sqlparser::ast::{self, MergeAction, MergeClauseKind};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -90,10 +91,7 @@ impl Names {
     /// where it names the target.
     fn without_target(&self, e: &ast::Expr) -> SqlResult<ast::Expr> {
         let mut e = e.clone();
-        match ast::VisitMut::visit(
-            &mut e,
-            &mut Unmatched { names: self, depth: 0, relations: BTreeSet::new() },
-        ) {
+        match e.walk_mut(&mut Unmatched { names: self, depth: 0, relations: BTreeSet::new() }) {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(e),
         }
@@ -185,7 +183,7 @@ fn relations_in(query: &ast::Query) -> BTreeSet<String> {
         }
     }
     let mut found = Found(BTreeSet::new());
-    let _: ControlFlow<()> = ast::Visit::visit(query, &mut found);
+    let _: ControlFlow<()> = query.walk(&mut found);
     found.0
 }
 

@@ -13,7 +13,8 @@ use base::error::SqlResult;
 use base::roles::{Object, Privileges};
 use base::{DataType, Datum, SqlError, SqlState};
 use sql::types::Column;
-use sqlparser::ast::{self, Expr, SelectItem, SetExpr, Visit, Visitor};
+use sql::walk::{Node, Walk};
+use sqlparser::ast::{self, Expr, SelectItem, SetExpr, Visitor};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,7 +180,7 @@ fn no_such(expr: &Expr) -> SqlError {
 }
 
 /// Errors: 0A000 for such a function anywhere.
-fn refuse_within<T: Visit>(of: &T) -> SqlResult<()> {
+fn refuse_within<T: Node>(of: &T) -> SqlResult<()> {
     struct Calls;
     impl Visitor for Calls {
         type Break = String;
@@ -190,7 +191,7 @@ fn refuse_within<T: Visit>(of: &T) -> SqlResult<()> {
             }
         }
     }
-    match of.visit(&mut Calls) {
+    match of.walk(&mut Calls) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(name) => {
             Err(SqlError::unsupported(format!("{name} anywhere but as a column of the outermost SELECT"))

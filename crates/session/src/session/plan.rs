@@ -23,6 +23,7 @@ use sql::lower::select::RowSelectPlan;
 use sql::lower::{Lowering, Projection, Refusal, bind};
 use sql::names;
 use sql::types::Column;
+use sql::walk;
 use sqlparser::ast::{self, Statement};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -220,7 +221,7 @@ fn find_source_parameters(
         },
         _ => None,
     };
-    let has_some = ast::visit_expressions(query, |e| match named(e) {
+    let has_some = walk::expressions(query, |e| match named(e) {
         Some(_) => ControlFlow::Break(()),
         None => ControlFlow::Continue(()),
     });

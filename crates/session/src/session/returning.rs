@@ -12,6 +12,7 @@ use sql::lower::generated::Generated;
 use sql::lower::{Lowering, Projection};
 use sql::names;
 use sql::types::Column;
+use sql::walk;
 use sqlparser::ast;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -138,7 +139,7 @@ impl<'a> Changed<'a> {
     fn generated(&self, column: usize) -> SqlResult<Option<ast::Expr>> {
         let Some(sql) = &self.table.columns[column].default else { return Ok(None) };
         let mut value = sql::parse::parse_expr(sql)?;
-        let _: ControlFlow<()> = ast::visit_expressions_mut(&mut value, |e| {
+        let _: ControlFlow<()> = walk::expressions_mut(&mut value, |e| {
             if let ast::Expr::Identifier(ident) = &*e
                 && self.table.column_named(&names::fold(ident)).is_some()
             {
@@ -154,7 +155,7 @@ impl<'a> Changed<'a> {
     /// be said.
     pub fn seen_by(&self, e: ast::Expr) -> SqlResult<ast::Expr> {
         let mut e = e;
-        let outcome = ast::visit_expressions_mut(&mut e, |e| {
+        let outcome = walk::expressions_mut(&mut e, |e| {
             let name = match &*e {
                 ast::Expr::Identifier(ident) => names::fold(ident),
                 ast::Expr::CompoundIdentifier(path)

@@ -3,6 +3,7 @@
 use super::{Ddl, DdlContext, is_missing};
 use crate::names;
 use crate::views::quoted;
+use crate::walk;
 use base::enumeration::{EnumType, Enumeration, Position};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
@@ -424,7 +425,7 @@ fn has_label(label: &str) -> impl Fn(&ast::Expr) -> bool {
 /// Whether a text has such an expression.
 fn finds(sql: &str, is_such: &dyn Fn(&ast::Expr) -> bool) -> SqlResult<bool> {
     let statements = crate::parse::parse(sql)?;
-    let found = ast::visit_expressions(&statements, |e| match is_such(e) {
+    let found = walk::expressions(&statements, |e| match is_such(e) {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     });

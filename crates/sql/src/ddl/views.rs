@@ -9,13 +9,14 @@ use crate::names;
 use crate::privileges::Check;
 use crate::types::Column;
 use crate::views::{Ctes, find, quoted};
+use crate::walk::{self, WalkMut};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::{SchemaAction, Table};
 use base::views::{Relation, View};
 use base::{DataType, TableId};
 use sqlparser::ast::{
     self, Expr, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
-    VisitMut, VisitorMut,
+    VisitorMut,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -169,7 +170,7 @@ impl DdlContext<'_> {
             }
         }
         let mut stars = Stars { context: self, lists: Vec::new() };
-        match query.visit(&mut stars) {
+        match query.walk_mut(&mut stars) {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(()),
         }
@@ -222,7 +223,7 @@ impl DdlContext<'_> {
     pub(super) fn qualify(&self, query: &mut Query) -> BTreeMap<TableId, Vec<usize>> {
         let check = self.names();
         let mut walk = Qualify { check: &check, scopes: Vec::new(), read: Vec::new(), named: Vec::new() };
-        let _ = query.visit(&mut walk);
+        let _ = query.walk_mut(&mut walk);
         let mut uses: BTreeMap<TableId, Vec<usize>> = BTreeMap::new();
         for (alias, shape) in &walk.read {
             let columns = uses.entry(shape.id).or_default();
@@ -254,7 +255,7 @@ fn list(from: &[ast::TableWithJoins]) -> String {
 }
 
 fn has_parameters(query: &Query) -> bool {
-    let found: ControlFlow<()> = ast::visit_expressions(query, |e| match e {
+    let found: ControlFlow<()> = walk::expressions(query, |e| match e {
         Expr::Value(value) if matches!(value.value, ast::Value::Placeholder(_)) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });

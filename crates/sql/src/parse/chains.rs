@@ -6,8 +6,9 @@
 //!
 //! KEEPS: operands keep their order; nothing here recurses along a chain.
 
+use crate::walk::WalkMut;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Statement, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Statement, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -17,7 +18,7 @@ const LINKS_MIN: usize = 24;
 
 /// Balances all chains of a statement.
 pub(super) fn balance(statement: &mut Statement) {
-    let ControlFlow::Continue(()) = statement.visit(&mut Balancer);
+    let ControlFlow::Continue(()) = statement.walk_mut(&mut Balancer);
 }
 
 struct Balancer;

@@ -6,6 +6,7 @@
 use super::{Check, Columns, denied, kind};
 use crate::names;
 use crate::parse::{DEFAULT_VALUES, NOTHING};
+use crate::walk;
 use base::error::{SqlError, SqlResult};
 use base::roles::{Object, Privileges};
 use base::schema::Table;
@@ -162,7 +163,7 @@ impl<'a> Reading<'a> {
                 let inference = crate::parse::inference(columns)?;
                 let mut names = Vec::new();
                 for e in inference.elements.iter().chain(&inference.predicate) {
-                    let _: ControlFlow<()> = ast::visit_expressions(e, |e| {
+                    let _: ControlFlow<()> = walk::expressions(e, |e| {
                         let named = match e {
                             ast::Expr::Identifier(name) => Some(name),
                             ast::Expr::CompoundIdentifier(path) => path.last(),

@@ -9,6 +9,7 @@ mod rewriting;
 use super::{find, query_of, with_owner};
 use crate::names;
 use crate::privileges::Check;
+use crate::walk;
 use base::TableId;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::Table;
@@ -198,7 +199,7 @@ pub(super) fn is_updatable(check: &Check<'_>, view: &View) -> bool {
 
 /// Whether an expression holds a call that may not be one value for each row.
 fn returns_more_or_less(e: &Expr) -> bool {
-    let found: ControlFlow<()> = ast::visit_expressions(e, |e| match e {
+    let found: ControlFlow<()> = walk::expressions(e, |e| match e {
         Expr::Function(function) => {
             let name = function.name.to_string().to_lowercase();
             let several = ["count", "sum", "min", "max", "avg", "unnest", "generate_series"];

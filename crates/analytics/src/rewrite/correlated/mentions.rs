@@ -1,11 +1,12 @@
 //! What a part of a query mentions: columns, relations, subqueries.
 
 use super::{Outside, qualifier_of};
-use datafusion::sql::sqlparser::ast::{Expr, Query, TableFactor, TableWithJoins, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, Query, TableFactor, TableWithJoins, Visitor};
+use sql::walk::{Node, Walk};
 use std::ops::ControlFlow;
 
 /// Columns from outside, each once; names of relations inside that are called the same do not count.
-pub(super) fn named_in<T: Visit>(of: &T, outside: &Outside<'_>) -> Vec<Expr> {
+pub(super) fn named_in<T: Node>(of: &T, outside: &Outside<'_>) -> Vec<Expr> {
     struct Named<'a>(&'a [String], Vec<Expr>);
     impl Visitor for Named<'_> {
         type Break = ();
@@ -17,7 +18,7 @@ pub(super) fn named_in<T: Visit>(of: &T, outside: &Outside<'_>) -> Vec<Expr> {
         }
     }
     let mut named = Named(&outside.qualifiers, Vec::new());
-    let _ = of.visit(&mut named);
+    let _ = of.walk(&mut named);
     named.1
 }
 
@@ -34,11 +35,11 @@ pub(super) fn columns_in(e: &Expr) -> usize {
         }
     }
     let mut columns = Columns(Vec::new());
-    let _ = e.visit(&mut columns);
+    let _ = e.walk(&mut columns);
     columns.0.len()
 }
 
-pub(in super::super) fn has_subquery<T: Visit>(of: &T) -> bool {
+pub(in super::super) fn has_subquery<T: Node>(of: &T) -> bool {
     struct Any;
     impl Visitor for Any {
         type Break = ();
@@ -46,7 +47,7 @@ pub(in super::super) fn has_subquery<T: Visit>(of: &T) -> bool {
             ControlFlow::Break(())
         }
     }
-    of.visit(&mut Any).is_break()
+    of.walk(&mut Any).is_break()
 }
 
 /// Whether a relation inside a query has the name of one that an expression names from outside.
@@ -62,7 +63,7 @@ pub(in super::super) fn shadows(query: &Query, e: &Expr) -> bool {
         }
     }
     let mut named = Qualifiers(Vec::new());
-    let _ = Visit::visit(e, &mut named);
+    let _ = e.walk(&mut named);
     is_shadowed(query, &named.0)
 }
 
@@ -94,7 +95,7 @@ pub(super) fn name_of(factor: &TableFactor) -> Option<String> {
 }
 
 /// Names of all relations in something, those of its subqueries included.
-pub(super) fn relations_in<T: Visit>(of: &T) -> Vec<String> {
+pub(super) fn relations_in<T: Node>(of: &T) -> Vec<String> {
     struct Relations(Vec<String>);
     impl Visitor for Relations {
         type Break = ();
@@ -104,6 +105,6 @@ pub(super) fn relations_in<T: Visit>(of: &T) -> Vec<String> {
         }
     }
     let mut relations = Relations(Vec::new());
-    let _ = of.visit(&mut relations);
+    let _ = of.walk(&mut relations);
     relations.0
 }

@@ -6,7 +6,8 @@ use crate::rewrite::correlated::{self, Outside};
 use crate::rewrite::subqueries::{self, Surroundings};
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
-use datafusion::sql::sqlparser::ast::{self, Expr, Ident, Query, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{self, Expr, Ident, Query, VisitorMut};
+use sql::walk::WalkMut;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -96,7 +97,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             }
         }
         let mut qualified = e.clone();
-        qualified.visit(&mut Qualify(offer)).is_continue().then_some(qualified)
+        qualified.walk_mut(&mut Qualify(offer)).is_continue().then_some(qualified)
     }
 
     fn refuse_ambiguous(&mut self, path: &[Ident]) -> SqlResult<()> {

@@ -7,6 +7,7 @@ use crate::ddl::foreign_keys::are_comparable;
 use crate::ddl::{DdlContext, indexes};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
+use crate::walk;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::schema::{Identity, Index, Placement, SchemaAction, Table};
@@ -323,7 +324,7 @@ pub(super) fn rename_column(next: &mut Table, from: &ast::Ident, to: &ast::Ident
 /// Renames a column in the text of an expression.
 fn rename_in(text: &mut String, old: &str, to: &ast::Ident) -> SqlResult<()> {
     let mut parsed = crate::parse::parse_expr(text)?;
-    let _: ControlFlow<()> = ast::visit_expressions_mut(&mut parsed, |e| {
+    let _: ControlFlow<()> = walk::expressions_mut(&mut parsed, |e| {
         match e {
             ast::Expr::Identifier(ident) if names::fold(ident) == old => *ident = to.clone(),
             ast::Expr::CompoundIdentifier(path) => {

@@ -8,6 +8,7 @@ use crate::lower::expr::Typed;
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use crate::types::NUMERIC;
+use crate::walk;
 use base::error::{SqlResult, SqlState};
 use base::schema::Table;
 use base::zone::Zone;
@@ -44,7 +45,7 @@ impl DdlContext<'_> {
         refuse_more_than_a_row(e, place)?;
         let mut e = unnested(e).clone();
         let scope = Scope::table(table, None);
-        let unknown = ast::visit_expressions_mut(&mut e, |e| {
+        let unknown = walk::expressions_mut(&mut e, |e| {
             if let ast::Expr::CompoundIdentifier(path) = &*e {
                 if let Err(error) = scope.find(path) {
                     return ControlFlow::Break(error);
@@ -106,7 +107,7 @@ impl DdlContext<'_> {
 
 /// Errors: 0A000 for a subquery, 42803 for an aggregate, 42P20 for a window function.
 fn refuse_more_than_a_row(e: &ast::Expr, place: Place) -> SqlResult<()> {
-    let refused = ast::visit_expressions(e, |e| match e {
+    let refused = walk::expressions(e, |e| match e {
         ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => {
             let told = format!("cannot use subquery in {}", place.one());
             ControlFlow::Break(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told))

@@ -4,15 +4,16 @@ use super::Simple;
 use crate::lower::output_name;
 use crate::names;
 use crate::views::quoted;
+use crate::walk::{self, Node, NodeMut, Walk, WalkMut};
 use base::error::{SqlError, SqlResult, SqlState};
 use sqlparser::ast::{
     self, Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableFactor,
-    VisitMut, Visitor, VisitorMut,
+    Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
 pub(super) fn has_call(e: &Expr) -> bool {
-    let found: ControlFlow<()> = ast::visit_expressions(e, |e| match e {
+    let found: ControlFlow<()> = walk::expressions(e, |e| match e {
         Expr::Function(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
@@ -21,7 +22,7 @@ pub(super) fn has_call(e: &Expr) -> bool {
 
 /// An expression over the view's table, where that is called by this name.
 fn of_table(mut e: Expr, alias: &Ident) -> Expr {
-    let _: ControlFlow<()> = ast::visit_expressions_mut(&mut e, |e| {
+    let _: ControlFlow<()> = walk::expressions_mut(&mut e, |e| {
         let name = match e {
             Expr::Identifier(name) => name.clone(),
             Expr::CompoundIdentifier(parts) => parts.last().cloned().unwrap_or_else(|| Ident::new("")),
@@ -33,7 +34,7 @@ fn of_table(mut e: Expr, alias: &Ident) -> Expr {
     e
 }
 
-pub(super) fn has_subquery(node: &impl ast::Visit, is_query: bool) -> bool {
+pub(super) fn has_subquery(node: &impl Node, is_query: bool) -> bool {
     struct Queries(usize);
     impl Visitor for Queries {
         type Break = ();
@@ -43,7 +44,7 @@ pub(super) fn has_subquery(node: &impl ast::Visit, is_query: bool) -> bool {
         }
     }
     let mut queries = Queries(0);
-    let _ = node.visit(&mut queries);
+    let _ = node.walk(&mut queries);
     queries.0 > usize::from(is_query)
 }
 
@@ -127,17 +128,17 @@ impl Simple<'_> {
             })
             .collect();
         let mut names = Names { simple: self, alias: &alias, is_known: true };
-        let _ = select.selection.visit(&mut names);
-        let _ = select.group_by.visit(&mut names);
-        let _ = select.having.visit(&mut names);
-        let _ = select.distinct.visit(&mut names);
-        let _ = select.named_window.visit(&mut names);
+        let _ = select.selection.walk_mut(&mut names);
+        let _ = select.group_by.walk_mut(&mut names);
+        let _ = select.having.walk_mut(&mut names);
+        let _ = select.distinct.walk_mut(&mut names);
+        let _ = select.named_window.walk_mut(&mut names);
         if let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(list), .. }) = &mut query.order_by {
             for by in list {
                 // The name of a column of the result comes first.
                 let is_output = matches!(&by.expr, Expr::Identifier(n) if outputs.contains(&names::fold(n)));
                 if !is_output {
-                    let _ = by.expr.visit(&mut names);
+                    let _ = by.expr.walk_mut(&mut names);
                 }
             }
         }
@@ -193,9 +194,9 @@ impl Simple<'_> {
     }
 
     /// An expression over what is below; `None`: a name in it is none of the view's.
-    fn put(&self, e: &mut impl VisitMut, alias: &Ident) -> Option<()> {
+    fn put(&self, e: &mut impl NodeMut, alias: &Ident) -> Option<()> {
         let mut names = Names { simple: self, alias, is_known: true };
-        let _ = e.visit(&mut names);
+        let _ = e.walk_mut(&mut names);
         names.is_known.then_some(())
     }
 
@@ -240,7 +241,7 @@ impl Simple<'_> {
             if let Some(ast::ConflictTarget::Columns(columns)) = &mut conflict.conflict_target {
                 let mut inference = crate::parse::inference(columns)?;
                 for e in inference.elements.iter_mut().chain(&mut inference.predicate) {
-                    let renamed = ast::visit_expressions_mut(e, |e| {
+                    let renamed = walk::expressions_mut(e, |e| {
                         let ast::Expr::Identifier(column) = e else { return ControlFlow::Continue(()) };
                         match self.written(column, "insert into") {
                             Ok(written) => *column = written,
@@ -257,8 +258,8 @@ impl Simple<'_> {
             if let ast::OnConflictAction::DoUpdate(update) = &mut conflict.action {
                 self.assign(&mut update.assignments)?;
                 let mut names = Names { simple: self, alias: &alias, is_known: true };
-                let _ = update.assignments.visit(&mut names);
-                let _ = update.selection.visit(&mut names);
+                let _ = update.assignments.walk_mut(&mut names);
+                let _ = update.selection.walk_mut(&mut names);
                 if !names.is_known {
                     return Ok(false);
                 }
@@ -301,8 +302,8 @@ impl Simple<'_> {
         }
         let Some(alias) = self.alias(&mut update.table.relation) else { return Ok(false) };
         let mut names = Names { simple: self, alias: &alias, is_known: true };
-        let _ = update.assignments.visit(&mut names);
-        let _ = update.selection.visit(&mut names);
+        let _ = update.assignments.walk_mut(&mut names);
+        let _ = update.selection.walk_mut(&mut names);
         if !names.is_known {
             return Ok(false);
         }
@@ -318,7 +319,7 @@ impl Simple<'_> {
         let [from] = from.as_mut_slice() else { return Ok(false) };
         let Some(alias) = self.alias(&mut from.relation) else { return Ok(false) };
         let mut names = Names { simple: self, alias: &alias, is_known: true };
-        let _ = delete.selection.visit(&mut names);
+        let _ = delete.selection.walk_mut(&mut names);
         if !names.is_known {
             return Ok(false);
         }
