@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn clocks_are_put_forward_in_summer() {
         let at = |text: &str| match parse_in(text, DataType::TimestampTz, Zone::Utc).unwrap() {
-            crate::Datum::Int(us) => us,
+            crate::Datum::Timestamp(us) => us,
             other => panic!("{other:?}"),
         };
         assert!(berlin().is_summer_time(at("2024-07-01")) && !berlin().is_summer_time(at("2024-01-01")));

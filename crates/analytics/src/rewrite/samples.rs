@@ -111,10 +111,10 @@ mod tests {
             ("s.t AS x TABLESAMPLE SYSTEM (100)", "(SELECT * FROM s.t WHERE true) AS x"),
             (
                 "t x TABLESAMPLE SYSTEM (50) REPEATABLE (3)",
-                "(SELECT * FROM t WHERE substr(md5(row_to_json(t)::TEXT || '3'), 1, 8) < '80000000') AS x",
+                "(SELECT * FROM t WHERE SUBSTR(md5(row_to_json(t)::TEXT || '3'), 1, 8) < '80000000') x",
             ),
         ] {
-            assert_eq!(sampled(from).unwrap().replace(" x)", " AS x)"), wanted, "{from}");
+            assert_eq!(sampled(from).unwrap(), wanted, "{from}");
         }
         for (from, state) in [
             ("t TABLESAMPLE BERNOULLI (101)", b"2202H"),

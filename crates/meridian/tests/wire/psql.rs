@@ -81,7 +81,6 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("\\dA+", &["btree"]),
     ("\\dAc", &[]),
     ("\\dAf", &[]),
-    ("\\dAp", &[]),
     ("\\dc+", &[]),
     ("\\dconfig block*", &["8192"]),
     ("\\dconfig+", &[]),

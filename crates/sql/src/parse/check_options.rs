@@ -111,6 +111,6 @@ mod tests {
             found(Some("local"))
         );
         assert_eq!(of("create view v as select (1) as a from t"), found(None));
-        assert_eq!(of("create view v with (security_barrier) as select (1) as a from t").0, None);
+        assert_eq!(of("create view v with (security_barrier = true) as select (1) as a from t").0, None);
     }
 }
