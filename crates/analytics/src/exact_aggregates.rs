@@ -11,6 +11,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::error::DataFusionError;
+use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::functions_aggregate::sum::sum_udaf;
@@ -352,7 +353,9 @@ fn of_call(
     let of = |n: usize| args.get(n).map(|e| Argument::of(e, schema));
     let first = of(0);
     refuse_arguments(func.name(), args, is_distinct, schema)?;
+    let is_of_spans = super::average_spans::is_this(func);
     Ok(match (func.name(), args) {
+        ("avg", [_]) if is_of_spans && first == Some(Argument::Span) => Exact::Same,
         ("avg", [_]) if first == Some(Argument::Numeric) => {
             Exact::Quotient(call(sum_udaf(), args.to_vec()), call(count_udaf(), args.to_vec()))
         }
@@ -371,6 +374,7 @@ fn of_call(
                 _ => return Err(external(SqlError::unsupported("min and max of intervals over windows"))),
             }
         }
+        ("avg", _) if is_of_spans => Exact::Other(call(avg_udaf(), args.to_vec())),
         ("sum", [e]) if first == Some(Argument::BigInt) && !matches!(e, Expr::Literal(..)) => {
             Exact::Other(call(func.clone(), vec![Expr::Cast(Cast::new(Box::new(e.clone()), WIDE))]))
         }

@@ -7,6 +7,7 @@
 pub mod activity;
 pub mod types;
 
+mod average_spans;
 mod barriers;
 mod batches;
 mod bytes_functions;
@@ -19,6 +20,7 @@ mod collapse_exec;
 mod complexity;
 mod composites;
 mod context;
+mod domains;
 mod empty_lists;
 mod engine;
 mod error;

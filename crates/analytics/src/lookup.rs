@@ -21,6 +21,8 @@ pub(super) struct Names<'a> {
     pub with_hidden: bool,
     /// The system catalog's columns only stand for PostgreSQL's types.
     pub asks_catalog: bool,
+    /// `avg` takes intervals too.
+    pub averages_spans: bool,
 }
 
 impl Names<'_> {
@@ -84,12 +86,16 @@ impl ContextProvider for Names<'_> {
     }
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         system::function(self.context, name)
+            .or_else(|| super::domains::function(self.context, name))
             .or_else(|| self.analytics.state.scalar_functions().get(name).cloned())
     }
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
         self.analytics.state.higher_order_functions().get(name).cloned()
     }
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        if self.averages_spans && name == "avg" {
+            return Some(Arc::new(super::average_spans::function()));
+        }
         self.analytics.state.aggregate_functions().get(name).cloned()
     }
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

@@ -128,6 +128,7 @@ fn plan_now(
         None => {
             let mut rewritten = statement.clone();
             cast_label_parameters(&mut rewritten, parameters)?;
+            analytics.system.gather(&mut rewritten);
             super::rewrite::rewrite(&mut rewritten, analytics)?;
             let for_catalog = analytics.system.rewrite(&rewritten);
             asks_catalog = for_catalog.is_some();
@@ -139,8 +140,14 @@ fn plan_now(
             }
             let mut rewritten = for_catalog.unwrap_or(rewritten);
             super::rewrite::call_by_first_names(&mut rewritten, &analytics.state);
-            let names = Names { analytics, context, with_hidden, asks_catalog };
-            let settled = |statement| settled(&names, statement, &planning);
+            let names =
+                |averages_spans| Names { analytics, context, with_hidden, asks_catalog, averages_spans };
+            let settled = |statement| match settled(&names(false), statement, &planning) {
+                Err(error) if super::average_spans::is_refused(&error) => {
+                    settled(&names(true), statement, &planning)
+                }
+                settled => settled,
+            };
             match settled(&rewritten) {
                 // A relation's name is a column's too.
                 Err(error) if error.message.contains(NO_FIELDS) => {

@@ -14,6 +14,7 @@ mod qualifiers;
 mod recursion;
 mod relations;
 mod rows;
+mod samples;
 mod shapes;
 mod subqueries;
 mod ties;
@@ -146,6 +147,10 @@ fn refuse_clauses(e: &Expr, is_scalar: &dyn Fn(&str) -> bool) -> SqlResult<()> {
 fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
     if let Some(written_out) = rows::written_out(e)? {
         return Ok(Some(written_out));
+    }
+    if let Some((value, domain)) = super::domains::cast(e) {
+        let value = replacement(&value)?.unwrap_or(value);
+        return Ok(super::domains::checked(&value, &domain));
     }
     match e {
         Expr::SimilarTo { .. } => Ok(super::similar::as_match(e)),

@@ -8,12 +8,17 @@
 mod activity;
 mod definitions;
 mod descriptions;
+mod domains;
 mod dump;
 mod format_type;
+mod function_names;
 mod functions;
 mod pg_tables;
 mod privileges;
 mod questions;
+mod sizes;
+mod time_zones;
+mod type_descriptions;
 mod user_types;
 mod vectors;
 mod views;
@@ -68,7 +73,12 @@ pub(super) fn table(context: &Context<'_>, name: &TableReference) -> Result<Opti
     // Fixed tables are there at once.
     let fixed = context.analytics.system.fixed.table(table).now_or_never().unwrap_or(Ok(None))?;
     match (fixed, table) {
-        (Some(fixed), "pg_type") => user_types::with_own(context, fixed).map(Some),
+        (Some(fixed), "pg_type") => {
+            let domains = &context.catalog.types.domains;
+            let field =
+                |name: &str| domains.values().map(|d| domains::type_field(context, d, name)).collect();
+            user_types::with_own(context, fixed, &field).map(Some)
+        }
         (fixed, _) => Ok(fixed),
     }
 }

@@ -50,6 +50,7 @@ impl Schema {
             }
         }
         schema.before.extend(types(client).await?.into_iter().map(plain));
+        schema.before.extend(domains(client).await?.into_iter().map(plain));
         let sequences = sequences(client, &schema.tables).await?;
         schema.before.extend(sequences.into_iter().map(plain));
         for table in &schema.tables {
@@ -129,6 +130,34 @@ async fn types(client: &Client) -> anyhow::Result<Vec<String>> {
     Ok(labels.into_iter().map(made).collect())
 }
 
+/// Domains, with their conditions.
+async fn domains(client: &Client) -> anyhow::Result<Vec<String>> {
+    let sql = format!(
+        "SELECT t.oid, n.nspname, t.typname, pg_catalog.format_type(t.typbasetype, t.typtypmod), t.typnotnull, \
+         t.typdefault FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
+         WHERE t.typtype = 'd' AND {OURS} ORDER BY 2, 3"
+    );
+    let mut made = Vec::new();
+    for row in texts(client, &sql).await? {
+        let [Some(oid), Some(schema), Some(name), Some(of), Some(not_null), default] = &row[..] else {
+            bail!("a domain has no name")
+        };
+        let name = format!("{}.{}", quoted(schema), quoted(name));
+        let default = default.as_ref().map_or(String::new(), |default| format!(" DEFAULT {default}"));
+        let not_null = if not_null == "t" { " NOT NULL" } else { "" };
+        made.push(format!("CREATE DOMAIN {name} AS {of}{default}{not_null}"));
+        let sql = format!(
+            "SELECT conname, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint \
+             WHERE contypid = {oid} ORDER BY 1"
+        );
+        for row in texts(client, &sql).await? {
+            let [Some(constraint), Some(definition)] = &row[..] else { bail!("a condition has no name") };
+            made.push(format!("ALTER DOMAIN {name} ADD CONSTRAINT {} {definition}", quoted(constraint)));
+        }
+    }
+    Ok(made)
+}
+
 /// Sequences that belong to no column: the others are made with their tables.
 async fn sequences(client: &Client, tables: &[Table]) -> anyhow::Result<Vec<String>> {
     let owned: BTreeSet<(String, String)> = tables
@@ -139,18 +168,25 @@ async fn sequences(client: &Client, tables: &[Table]) -> anyhow::Result<Vec<Stri
         })
         .collect();
     let sql = format!(
-        "SELECT n.nspname, c.relname, s.seqstart, s.seqincrement FROM pg_catalog.pg_sequence s \
+        "SELECT n.nspname, c.relname, s.seqstart, s.seqincrement, \
+         pg_catalog.format_type(s.seqtypid, NULL), s.seqmin, s.seqmax, s.seqcache, s.seqcycle \
+         FROM pg_catalog.pg_sequence s \
          JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE {OURS} ORDER BY 1, 2"
     );
     let mut made = Vec::new();
     for row in texts(client, &sql).await? {
-        let [Some(schema), Some(name), Some(start), Some(step)] = &row[..] else {
+        let row: Option<Vec<String>> = row.into_iter().collect();
+        let Some([schema, name, start, step, of, min, max, cache, cycles]) = row.as_deref() else {
             bail!("a sequence has no name")
         };
         if !owned.contains(&(schema.clone(), name.clone())) {
             let name = format!("{}.{}", quoted(schema), quoted(name));
-            made.push(format!("CREATE SEQUENCE {name} INCREMENT BY {step} START WITH {start}"));
+            let cycle = if cycles == "t" { "CYCLE" } else { "NO CYCLE" };
+            made.push(format!(
+                "CREATE SEQUENCE {name} AS {of} INCREMENT BY {step} MINVALUE {min} MAXVALUE {max} \
+                 START WITH {start} CACHE {cache} {cycle}"
+            ));
         }
     }
     Ok(made)

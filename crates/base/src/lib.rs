@@ -12,6 +12,7 @@ pub mod convert;
 pub mod cut;
 pub mod datum;
 pub mod decimal;
+pub mod domain;
 pub mod element;
 pub mod enumeration;
 pub mod error;

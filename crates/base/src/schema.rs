@@ -5,8 +5,10 @@
 
 pub mod foreign;
 mod index;
+mod sequence;
 
 use crate::comments::{Commented, Comments};
+use crate::domain::Domain;
 use crate::enumeration::EnumType;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expr::Expr;
@@ -15,9 +17,10 @@ use crate::roles::{RoleChange, Roles};
 use crate::topology::Topology;
 use crate::user_types::UserTypes;
 use crate::views::View;
-use crate::{DataType, Datum, Key, NodeId, PartitionId, RegionId, Row, TableId};
+use crate::{DataType, Datum, Key, PartitionId, RegionId, Row, TableId};
 pub use foreign::{ForeignKey, ForeignKeys};
 pub use index::{AccessMethod, Index, IndexForm};
+pub use sequence::{Origin, Sequence, SequenceLimits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,6 +60,8 @@ pub struct Table {
     /// Shared: a change of the catalog clones the tables that it makes or alters, several times at each node.
     pub checks: Arc<Vec<Check>>,
     pub foreign: ForeignKeys,
+    /// Columns that are of a domain, by their numbers. Their types are its base type.
+    pub domains: BTreeMap<usize, Arc<Domain>>,
     pub placement: Placement,
 }
 
@@ -94,37 +99,6 @@ pub struct Check {
     pub expr: Expr,
     /// False after NOT VALID: rows that were there before are not known to keep it.
     pub is_validated: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sequence {
-    pub id: TableId,
-    pub schema: String,
-    pub name: String,
-    /// As it was declared.
-    pub start: i64,
-    pub increment: i64,
-    /// Table and column it belongs to.
-    pub owner: Option<(TableId, usize)>,
-    pub origin: Origin,
-}
-
-/// Where a sequence's values count from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Origin {
-    /// How often `setval` has moved it.
-    pub times_moved: u32,
-    pub value: i64,
-    /// Whether `setval` said that the value before it has been handed out.
-    pub is_called: bool,
-    /// The node whose values come first, so that the one that was asked goes on with this very value.
-    pub first: NodeId,
-}
-
-impl Origin {
-    pub fn declared(start: i64) -> Origin {
-        Origin { times_moved: 0, value: start, is_called: false, first: NodeId(0) }
-    }
 }
 
 /// Where a table's rows live.
@@ -187,6 +161,7 @@ pub enum SchemaAction {
     Comment(Commented, Option<String>),
     /// A new type, or what has become of one.
     PutEnum(EnumType),
+    PutDomain(Domain),
     DropType(TableId),
 }
 
@@ -340,15 +315,12 @@ impl Catalog {
             SchemaAction::PutView(view) => self.put_view(view)?,
             SchemaAction::DropView(id) => self.drop_view(*id)?,
             SchemaAction::PutEnum(of) => self.put_enum(*of)?,
+            SchemaAction::PutDomain(domain) => self.put_domain(domain)?,
             SchemaAction::DropType(id) => self.drop_type(*id)?,
             SchemaAction::Comment(what, text) => {
                 Arc::make_mut(&mut self.comments).set(what.clone(), text.as_deref());
             }
-            SchemaAction::MoveHome(moved) => {
-                if self.tables.contains_key(&moved.table) && moved.ids.contains(&moved.table) {
-                    self.homes.insert(moved.table, moved.to);
-                }
-            }
+            SchemaAction::MoveHome(moved) => self.move_home(moved),
         }
         Ok(())
     }
@@ -370,8 +342,36 @@ impl Catalog {
         Ok(())
     }
 
+    fn move_home(&mut self, moved: &MoveHome) {
+        if self.tables.contains_key(&moved.table) && moved.ids.contains(&moved.table) {
+            self.homes.insert(moved.table, moved.to);
+        }
+    }
+
+    /// Keeps a domain, and describes anew the tables that have columns of it. Errors: 40001 if another type has taken the
+    /// name meanwhile.
+    fn put_domain(&mut self, domain: &Domain) -> SqlResult<()> {
+        let named = self.types.domain_named(&domain.schema, &domain.name);
+        let is_taken = named.is_some_and(|other| other.id != domain.id);
+        if is_taken || self.types.named(&domain.schema, &domain.name).is_some() {
+            return Err(stale_schema());
+        }
+        self.next_id = self.next_id.max(domain.id.0 + 1);
+        let domain = Arc::new(domain.clone());
+        Arc::make_mut(&mut self.types).domains.insert(domain.id, domain.clone());
+        let version = self.version;
+        for table in self.tables.values_mut().filter(|t| t.domains.values().any(|d| d.id == domain.id)) {
+            let next = Table { version, ..table.as_ref().clone() };
+            *table = Arc::new(next.with_domain(&domain));
+        }
+        Ok(())
+    }
+
     fn drop_type(&mut self, id: TableId) -> SqlResult<()> {
-        Arc::make_mut(&mut self.types).enums.remove(&id).ok_or_else(stale_schema)?;
+        let types = Arc::make_mut(&mut self.types);
+        if types.enums.remove(&id).is_none() {
+            types.domains.remove(&id).ok_or_else(stale_schema)?;
+        }
         Arc::make_mut(&mut self.roles).forget_relation(id);
         Ok(())
     }
@@ -408,6 +408,33 @@ impl Table {
         let columns = self.columns.iter().map(column).collect();
         let checks = Arc::new(self.checks.iter().map(check).collect());
         Table { columns, checks, ..self.clone() }
+    }
+    /// A column is of a domain, or of none.
+    pub fn set_domain(&mut self, column: usize, domain: Option<Arc<Domain>>) {
+        match domain {
+            Some(domain) => self.domains.insert(column, domain),
+            None => self.domains.remove(&column),
+        };
+    }
+    /// The same with another description of a domain.
+    pub fn with_domain(mut self, domain: &Arc<Domain>) -> Table {
+        let of_it = self.domains.values_mut().filter(|known| known.id == domain.id);
+        of_it.for_each(|known| *known = domain.clone());
+        self
+    }
+    /// Holds a row's values against the domains of their columns. Errors: 23502, 23514.
+    pub fn check_domains(&self, values: &[Datum]) -> SqlResult<()> {
+        for (column, domain) in &self.domains {
+            let value = values.get(*column).unwrap_or(&Datum::Null);
+            let named = |error: SqlError| error.table(&self.name).column(&self.columns[*column].name);
+            domain.check(value).map_err(named)?;
+        }
+        Ok(())
+    }
+    /// The text of a column's default: its own, or that of its domain; of a generated column, its expression.
+    pub fn default_of(&self, column: usize) -> Option<&String> {
+        let of_domain = || self.domains.get(&column).and_then(|domain| domain.default.as_ref());
+        self.columns[column].default.as_ref().or_else(of_domain)
     }
     pub fn checks_mut(&mut self) -> impl Iterator<Item = &mut Check> {
         Arc::make_mut(&mut self.checks).iter_mut()

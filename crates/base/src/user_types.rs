@@ -3,36 +3,50 @@
 //! KEEPS: a column's type holds the description that the catalog has of it, so an ALTER TYPE describes every table and
 //! view anew that has such a column; no two types of one schema have one name.
 
+use crate::domain::Domain;
 use crate::element::Element;
 use crate::enumeration::EnumType;
 use crate::expr::Expr;
 use crate::{DataType, TableId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UserTypes {
     pub enums: BTreeMap<TableId, EnumType>,
+    pub domains: BTreeMap<TableId, Arc<Domain>>,
 }
 
 impl UserTypes {
     pub fn is_empty(&self) -> bool {
-        self.enums.is_empty()
+        self.enums.is_empty() && self.domains.is_empty()
     }
 
     /// Ids of a schema's types.
     pub fn in_schema<'a>(&'a self, schema: &'a str) -> impl Iterator<Item = TableId> + 'a {
-        self.enums.values().filter(move |e| e.description().schema == schema).map(|e| e.id())
+        let enums = self.enums.values().filter(move |e| e.description().schema == schema).map(|e| e.id());
+        enums.chain(self.domains.values().filter(move |d| d.schema == schema).map(|d| d.id))
+    }
+
+    /// The schema of a type.
+    pub fn schema_of(&self, id: TableId) -> Option<&str> {
+        let of_enum = self.enums.get(&id).map(|of| of.description().schema.as_str());
+        of_enum.or_else(|| self.domains.get(&id).map(|domain| domain.schema.as_str()))
     }
 
     /// Whether a schema has a type of a name.
     pub fn has(&self, schema: &str, name: &str) -> bool {
-        self.named(schema, name).is_some()
+        self.named(schema, name).is_some() || self.domain_named(schema, name).is_some()
     }
 
     pub fn named(&self, schema: &str, name: &str) -> Option<EnumType> {
         let is_it = |e: &&EnumType| e.description().schema == schema && e.description().name == name;
         self.enums.values().find(is_it).copied()
+    }
+
+    pub fn domain_named(&self, schema: &str, name: &str) -> Option<&Arc<Domain>> {
+        self.domains.values().find(|d| d.schema == schema && d.name == name)
     }
 }
 

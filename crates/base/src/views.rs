@@ -21,6 +21,18 @@ pub struct View {
     pub definition: String,
     /// Tables and views that it reads, with the columns of theirs that it may name.
     pub uses: BTreeMap<TableId, Vec<usize>>,
+    pub check_option: CheckOption,
+}
+
+/// WITH CHECK OPTION: whether a row that is written through a view has to be one of the view's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CheckOption {
+    #[default]
+    No,
+    /// Of the view itself, and of views below it that say so themselves.
+    Local,
+    /// Of the view and of all views below it.
+    Cascaded,
 }
 
 impl View {
@@ -46,6 +58,7 @@ impl View {
             indexes: Vec::new(),
             checks: Default::default(),
             foreign: Default::default(),
+            domains: Default::default(),
             placement: Placement::Replicated,
         }
     }

@@ -8,7 +8,7 @@ mod names;
 pub(crate) use names::not_recognized;
 
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone};
-use chrono_tz::{OffsetName, Tz};
+use chrono_tz::{OffsetComponents, OffsetName, Tz};
 use std::fmt;
 
 const US_PER_SECOND: i64 = 1_000_000;
@@ -64,6 +64,14 @@ impl Zone {
         let after = offset(local_us.saturating_add(US_PER_DAY));
         let (early, late) = (local_us.saturating_sub(before), local_us.saturating_sub(after));
         if offset(late) == after { late } else { early }
+    }
+
+    /// Whether its clocks are put forward at a moment.
+    pub fn is_summer_time(self, us: i64) -> bool {
+        match self {
+            Zone::Named(tz) => !offset_of(tz, us).dst_offset().is_zero(),
+            Zone::Utc | Zone::Fixed(_) => false,
+        }
     }
 
     /// What people there call its time at a moment.
@@ -138,6 +146,16 @@ mod tests {
         ] {
             assert_eq!(shown(text, berlin()), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn clocks_are_put_forward_in_summer() {
+        let at = |text: &str| match parse_in(text, DataType::TimestampTz, Zone::Utc).unwrap() {
+            crate::Datum::Timestamp(us) => us,
+            other => panic!("{other:?}"),
+        };
+        assert!(berlin().is_summer_time(at("2024-07-01")) && !berlin().is_summer_time(at("2024-01-01")));
+        assert!(!Zone::Utc.is_summer_time(at("2024-07-01")));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use base::txn::procedure::Procedures;
 use base::{NodeId, RegionId};
 use runtime::{Host, LocalCluster};
 use server::auth::Authenticator;
+use session::notifications::Notifications;
 use session::{Gateway, GatewayConfig};
 use sql::generators::KeptCounts;
 use std::net::SocketAddr;
@@ -65,11 +66,13 @@ pub struct Beside {
     pub replicas: Option<Arc<dyn Replicas>>,
     /// Who takes writes, if the node is a replica in a process of its own.
     pub writer: Option<Writer>,
+    /// What sessions of the process tell each other.
+    pub notifications: Arc<Notifications>,
 }
 
 impl Beside {
     pub fn replicas(replicas: Arc<dyn Replicas>) -> Beside {
-        Beside { replicas: Some(replicas), writer: None }
+        Beside { replicas: Some(replicas), ..Beside::default() }
     }
 }
 
@@ -94,9 +97,11 @@ impl Front<'_> {
         let topology = cluster.topology();
         let serving = cluster.hosts().iter().filter(|host| !topology.is_replica(host.id()));
         let nodes = serving.zip(listeners);
+        let notifications: Arc<Notifications> = Arc::default();
         let open = |(host, way_in): (&Arc<Host<P>>, _)| {
             let replicas = replicas(topology.region_of(host.id()));
-            self.open_one(host, topology, incarnation, way_in, Beside { replicas, writer: None })
+            let beside = Beside { replicas, writer: None, notifications: notifications.clone() };
+            self.open_one(host, topology, incarnation, way_in, beside)
         };
         nodes.map(open).collect()
     }
@@ -113,7 +118,7 @@ impl Front<'_> {
         topology: &Arc<Topology>,
         incarnation: Incarnation,
         (threads, listener): (ConnectionThreads, TcpListener),
-        Beside { replicas, writer }: Beside,
+        Beside { replicas, writer, notifications }: Beside,
     ) -> anyhow::Result<FrontEnd> {
         let address = listener.local_addr()?;
         let member = Member {
@@ -132,6 +137,7 @@ impl Front<'_> {
             query_memory_bytes: (self.args.query_memory_mib as usize) << 20,
             query_threads_pool: Some(Arc::new(query_threads.clone())),
             kept_counts: self.kept_counts(host.id())?,
+            notifications,
             ..Default::default()
         };
         let gateway = Gateway::new(Arc::new(member), config);

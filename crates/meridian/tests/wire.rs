@@ -54,6 +54,8 @@ mod memory;
 mod merge_and_with;
 #[path = "wire/named.rs"]
 mod named;
+#[path = "wire/notifications.rs"]
+mod notifications;
 #[path = "wire/pgbench.rs"]
 mod pgbench;
 #[path = "wire/pipelines.rs"]
@@ -62,6 +64,8 @@ mod pipelines;
 mod processes;
 #[path = "wire/protocol.rs"]
 mod protocol;
+#[path = "wire/psql.rs"]
+mod psql;
 #[path = "wire/raw.rs"]
 mod raw;
 #[path = "wire/reads.rs"]

@@ -66,6 +66,7 @@ fn table() -> Table {
         indexes: Vec::new(),
         checks: Default::default(),
         foreign: Default::default(),
+        domains: Default::default(),
         placement: Placement::Home(RegionId(0)),
     }
 }

@@ -14,8 +14,9 @@ use crate::{Registered, Server, auth, copy_in, startup};
 use base::error::{SqlError, SqlResult, SqlState};
 use futures::FutureExt;
 use pgwire::messages::PgWireBackendMessage as Out;
-use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, NotificationResponse};
 use pgwire::messages::startup::ParameterStatus;
+use session::notifications::Notification;
 use session::{Deadline, Response, Session, TransactionStatus};
 use std::io;
 use std::net::SocketAddr;
@@ -139,9 +140,15 @@ impl Conversation {
         loop {
             stream.deadline = self.session.idle_deadline();
             let is_open = self.is_in_sequence || self.session.transaction_status() != TransactionStatus::Idle;
+            let mailbox = self.session.mailbox();
             let frame = tokio::select! {
                 biased;
                 frame = stream.receive() => frame?,
+                () = mailbox.arrived(), if !is_open => {
+                    self.send_notifications(stream)?;
+                    stream.flush().await?;
+                    continue;
+                }
                 error = self.server.drain.ends(is_open) => return Err(Ended::Refused(error)),
             };
             self.is_in_sequence = frame.is_extended() && frame.kind != b'S';
@@ -213,6 +220,7 @@ impl Conversation {
         if let Err(error) = result {
             stream.error(&error)?;
         }
+        self.send_notifications(stream)?;
         stream.ready(self.session.rest())?;
         stream.flush().await
     }
@@ -291,6 +299,14 @@ impl Conversation {
             Response::CopyIn(format) => return copy_in::receive(&mut self.session, stream, &format).await,
         }
         Ok(Ok(()))
+    }
+
+    fn send_notifications(&mut self, stream: &mut Stream) -> Result<(), Ended> {
+        for Notification { process_id, channel, payload } in self.session.take_notifications() {
+            let message = NotificationResponse::new(process_id, channel.to_string(), payload.to_string());
+            stream.send(Out::NotificationResponse(message))?;
+        }
+        Ok(())
     }
 
     fn send_notices(&mut self, stream: &mut Stream) -> Result<(), Ended> {

@@ -2,6 +2,7 @@
 
 use crate::advisory_locks::AdvisoryLocks;
 use crate::locks::Locks;
+use crate::notifications::Notifications;
 use crate::remote_locks::Contention;
 use crate::temporary_tables::TemporaryTables;
 use analytics::Cluster;
@@ -24,6 +25,8 @@ pub struct GatewayConfig {
     pub query_threads_pool: Option<Arc<dyn QueryThreads>>,
     /// Where counts of sequences outlive the process; `None` where nothing does.
     pub kept_counts: Option<Arc<dyn KeptCounts>>,
+    /// What sessions tell each other, those of other gateways too that have the same.
+    pub notifications: Arc<Notifications>,
 }
 
 impl Default for GatewayConfig {
@@ -33,6 +36,7 @@ impl Default for GatewayConfig {
             query_memory_bytes: 1 << 30,
             query_threads_pool: None,
             kept_counts: None,
+            notifications: Arc::default(),
         }
     }
 }
@@ -46,6 +50,7 @@ pub struct Gateway {
     pub(crate) contention: Contention,
     pub(crate) advisory: AdvisoryLocks,
     pub(crate) temporary: TemporaryTables,
+    pub(crate) notifications: Arc<Notifications>,
     query_memory_bytes: usize,
     next_lock_owner: AtomicU64,
     /// Ids below were given to tables and sequences by transactions here, committed or not.
@@ -74,6 +79,7 @@ impl Gateway {
             contention: Contention::default(),
             advisory: AdvisoryLocks::default(),
             temporary: TemporaryTables::new(start_us),
+            notifications: config.notifications,
             query_memory_bytes: config.query_memory_bytes,
             next_lock_owner: AtomicU64::new(start_us as u64),
             ids_given: AtomicU32::new(0),

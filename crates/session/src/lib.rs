@@ -7,6 +7,7 @@ mod advisory_locks;
 mod copy;
 pub mod gateway;
 mod locks;
+pub mod notifications;
 mod old_versions;
 mod remote_locks;
 pub mod response;

@@ -8,6 +8,7 @@ mod assigned;
 mod blocks;
 mod calling;
 mod catalog;
+mod checked_views;
 mod computed;
 mod copying;
 mod create_as;
@@ -63,6 +64,7 @@ pub use settings::durations::shown_ms;
 pub use timeouts::Deadline;
 
 use crate::gateway::Gateway;
+use crate::notifications::Listener;
 use crate::response::{Response, TransactionStatus};
 use analytics::activity::{self, Activity};
 use analytics::{Cluster, Context};
@@ -149,7 +151,7 @@ impl Session {
             copy: None,
             reading: None,
             cursors: BTreeMap::new(),
-            told: told::Told::default(),
+            told: told::Told::new(Listener::new(gateway.notifications.clone(), activity.process)),
             cancel: CancelHandle::default(),
             activity,
             in_doubt: false,
@@ -244,6 +246,7 @@ impl Session {
             Plan::Rich(plan) => Box::pin(self.run_whole(Whole::Rich(plan), parameters)).await,
             Plan::Merge(plan) => Box::pin(self.run_whole(Whole::Merge(plan), parameters)).await,
             Plan::LockedJoin(plan) => Box::pin(self.run_whole(Whole::LockedJoin(plan), parameters)).await,
+            Plan::Checked(plan) => Box::pin(self.run_checked(plan, parameters)).await,
             Plan::With(plan) => Box::pin(self.run_whole(Whole::With(plan), parameters)).await,
             Plan::Call(plan) => Box::pin(self.run_call(plan, parameters)).await,
             // Statements that contain statements come back to `run`.

@@ -7,6 +7,7 @@ mod alter_table;
 mod comments;
 mod create_table;
 mod dependents;
+mod domains;
 mod foreign_keys;
 mod generated;
 mod grants;
@@ -15,6 +16,7 @@ mod like;
 mod materialized;
 pub mod placement;
 mod roles;
+mod sequence_options;
 mod sequences;
 mod temporary;
 mod types;
@@ -100,6 +102,7 @@ pub fn is_ddl(statement: &Statement) -> bool {
             | Statement::AlterSchema(_)
             | Statement::CreateType { .. }
             | Statement::AlterType(_)
+            | Statement::DropDomain(_)
             | Statement::CreateRole(_)
             | Statement::AlterRole { .. }
             | Statement::Grant(_)
@@ -131,6 +134,7 @@ fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl
         Statement::AlterTable(alter) => context.alter_table(alter),
         Statement::CreateType { name, representation } => context.create_type(name, representation.as_ref()),
         Statement::AlterType(alter) => context.alter_enum(alter),
+        Statement::DropDomain(drop) => context.drop_domain(drop),
         Statement::AlterIndex { name, operation } => context.alter_index(name, operation),
         Statement::Drop { object_type: ast::ObjectType::Role, if_exists, names, .. } => {
             context.drop_role(*if_exists, names)
@@ -149,9 +153,16 @@ fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {
             context.create_schema(schema_name, *if_not_exists)
         }
-        Statement::CreateSequence { temporary, if_not_exists, name, sequence_options, owned_by, .. } => {
-            let name = (name, *temporary);
-            context.create_sequence(name, *if_not_exists, sequence_options, owned_by.as_ref())
+        Statement::CreateSequence {
+            temporary,
+            if_not_exists,
+            name,
+            data_type,
+            sequence_options: options,
+            owned_by,
+        } => {
+            let (name, options) = ((name, *temporary), (data_type.as_ref(), options.as_slice()));
+            context.create_sequence(name, *if_not_exists, options, owned_by.as_ref())
         }
         other => Err(SqlError::unsupported(first_words(other))),
     }
@@ -352,8 +363,9 @@ impl DdlContext<'_> {
     }
 
     /// The value of a DEFAULT now, for rows that are there already.
-    fn default_value(&self, table: &Table, column: &base::schema::Column) -> SqlResult<Datum> {
-        let Some(sql) = &column.default else { return Ok(Datum::Null) };
+    fn default_value(&self, table: &Table, number: usize) -> SqlResult<Datum> {
+        let Some(sql) = table.default_of(number) else { return Ok(Datum::Null) };
+        let column = &table.columns[number];
         let mut parameters = ParameterTypes::default();
         let mut lowering = self.lowering(&mut parameters);
         let parsed = crate::parse::parse_expr(sql)?;

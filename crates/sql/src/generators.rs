@@ -105,7 +105,7 @@ impl Generators {
         let nodes = self.nodes as i64;
         let turn = (i64::from(self.node.0) - i64::from(sequence.origin.first.0)).rem_euclid(nodes);
         let nth = (block * nodes + turn) * SEQUENCE_BLOCK + within;
-        nth.checked_mul(sequence.increment)?.checked_add(sequence.origin.value)
+        sequence.limits.nth(sequence.origin.value, sequence.increment, nth)
     }
 
     /// Forgets what sequences that are gone have handed out.
@@ -148,15 +148,17 @@ impl Generators {
             given.reserved += SEQUENCE_BLOCK;
         }
         let value = self.nth(sequence, given.count);
-        given.count += 1;
         if let Some(value) = value {
+            given.count += 1;
             super::given::note(sequence.id, value);
         }
         value.ok_or_else(|| {
-            SqlError::new(
-                SqlState(*b"2200H"),
-                format!("nextval: reached maximum value of sequence \"{}\"", sequence.name),
-            )
+            let (name, limits) = (&sequence.name, sequence.limits);
+            let bound = match sequence.increment > 0 {
+                true => format!("maximum value of sequence \"{name}\" ({})", limits.max),
+                false => format!("minimum value of sequence \"{name}\" ({})", limits.min),
+            };
+            SqlError::new(SqlState(*b"2200H"), format!("nextval: reached {bound}"))
         })
     }
 }

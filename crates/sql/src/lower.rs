@@ -239,9 +239,7 @@ pub fn output_name(e: &ast::Expr) -> String {
             Some(name) => name,
             None => cast_name(data_type).unwrap_or_else(|| output_name(expr)),
         },
-        E::TypedString(typed) => {
-            names::data_type(&typed.data_type).map_or_else(|_| "?column?".into(), |t| short_type_name(t))
-        }
+        E::TypedString(typed) => cast_name(&typed.data_type).unwrap_or_else(|| "?column?".into()),
         E::Case { else_result, .. } => {
             else_result.as_deref().and_then(given_name).unwrap_or_else(|| "case".into())
         }
@@ -288,7 +286,10 @@ fn cast_name(data_type: &ast::DataType) -> Option<String> {
         ) => cast_name(element),
         ast::DataType::Interval { .. } => Some("interval".into()),
         ast::DataType::Varchar(_) | ast::DataType::CharacterVarying(_) => Some("varchar".into()),
-        data_type => names::data_type(data_type).ok().map(|t| short_type_name(t)),
+        data_type => match names::domain(data_type) {
+            Some(domain) => Some(domain.name.clone()),
+            None => names::data_type(data_type).ok().map(|t| short_type_name(t)),
+        },
     }
 }
 

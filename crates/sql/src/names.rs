@@ -3,6 +3,7 @@
 use crate::temporary;
 use crate::types::{OBJECT_ID_OID, ParameterType};
 use crate::walk;
+use base::domain::Domain;
 use base::element::Element;
 use base::error::{SqlResult, SqlState};
 use base::schema::{Catalog, Table};
@@ -142,6 +143,9 @@ fn array(of: &ArrayElemTypeDef, all: &Ast) -> SqlResult<DataType> {
     else {
         return Err(SqlError::unsupported(format!("type {}", all.to_string().to_lowercase())));
     };
+    if let Some(domain) = domain(of) {
+        return Err(SqlError::unsupported(format!("arrays of domains, as of {}", domain.name)));
+    }
     let element = Element::of(data_type(of)?);
     element.map(DataType::Array).ok_or_else(|| SqlError::unsupported("arrays of more than one dimension"))
 }
@@ -172,8 +176,7 @@ fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
     let word = parts.last().map(String::as_str).unwrap_or_default();
     let schema = parts.len().checked_sub(2).map(|at| parts[at].as_str()).filter(|s| *s != "pg_catalog");
     if let Some(schema) = schema {
-        let made = crate::user_types::named(Some(schema), word);
-        return made.map(DataType::Enum).ok_or_else(|| undefined(name, &format!("{schema}.{word}")));
+        return made_by_users(Some(schema), word).ok_or_else(|| undefined(name, &format!("{schema}.{word}")));
     }
     Ok(match word {
         "smallserial" | "serial2" => DataType::SmallInt,
@@ -197,11 +200,24 @@ fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
         | "citext" | "oid" | "regclass" | "regtype" | "int4range" | "int8range" | "tsrange" => {
             return Err(SqlError::unsupported(format!("type {word}")));
         }
-        _ => match crate::user_types::named(None, word) {
-            Some(made) => DataType::Enum(made),
-            None => return Err(undefined(name, word)),
-        },
+        _ => return made_by_users(None, word).ok_or_else(|| undefined(name, word)),
     })
+}
+
+/// A type of users: of a domain, its base type.
+fn made_by_users(schema: Option<&str>, name: &str) -> Option<DataType> {
+    let of_domain = || crate::user_types::domain_named(schema, name).map(|domain| domain.data_type);
+    crate::user_types::named(schema, name).map(DataType::Enum).or_else(of_domain)
+}
+
+/// The domain that a type name means. As a type it is its base type.
+pub fn domain(ast: &Ast) -> Option<Arc<Domain>> {
+    let Ast::Custom(name, _) = ast else { return None };
+    let parts = parts(name).ok()?;
+    let (word, before) = parts.split_last()?;
+    let found = crate::user_types::domain_named(before.last().map(String::as_str), word)?;
+    // What PostgreSQL has under the name goes first.
+    data_type(ast).is_ok_and(|of| of == found.data_type).then_some(found)
 }
 
 fn undefined(name: &ObjectName, shown: &str) -> SqlError {
@@ -248,12 +264,20 @@ pub fn are_types_named_in(statement: &Statement) -> bool {
             Expr::TypedString(typed) => &typed.data_type,
             _ => return ControlFlow::Continue(()),
         };
-        match data_type(written).ok().and_then(DataType::enumeration) {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
+        match domain(written).is_some() || data_type(written).is_ok_and(|t| t.enumeration().is_some()) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
     })
     .is_break()
+}
+
+/// The schema of a type that users made.
+fn schema_of(written: &Ast) -> Option<String> {
+    match data_type(written) {
+        Ok(DataType::Enum(of)) => Some(of.description().schema.clone()),
+        _ => domain(written).map(|domain| domain.schema.clone()),
+    }
 }
 
 /// Writes out the schemas of types, in what is kept as text: it means the same under any search path.
@@ -270,9 +294,8 @@ pub(crate) fn qualify_types(tree: &mut impl walk::NodeMut) {
         }
         if let Ast::Custom(name, _) = &*written
             && let Ok([word]) = parts(name).as_deref()
-            && let Ok(DataType::Enum(of)) = data_type(written)
+            && let Some(schema) = schema_of(written)
         {
-            let schema = of.description().schema.clone();
             let parts = [schema, word.clone()].map(|part| Ident::with_quote('"', part));
             *written = Ast::Custom(ObjectName::from(parts.to_vec()), Vec::new());
         }

@@ -4,10 +4,12 @@
 //! tree of bounded depth.
 
 mod chains;
+mod check_options;
 mod comments;
 mod complexity;
 mod constraints;
 mod dialect;
+mod domains;
 mod groups;
 mod inference;
 mod likes;
@@ -23,9 +25,11 @@ mod types;
 mod waits;
 
 pub use chains::balanced;
+pub use check_options::check_option;
 pub use comments::constraint_of;
 pub use complexity::too_deep;
 pub use constraints::{CONSTRAINTS, SAME_NAME, SET_COLUMNS};
+pub use domains::{OfDomain, of_domain};
 pub use inference::{Inference, inference};
 pub use likes::{Like, like_of};
 pub use materialized::{Refresh, asks_for_data, refresh_of};
@@ -94,7 +98,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
     let tokens = inference::known(row_locks::known(merges::known(tokens)));
     let tokens = materialized::known(sequences::known(reindex::known(tokens)));
-    let tokens = types::known(tokens);
+    let tokens = check_options::known(types::known(domains::known(tokens)));
     let tokens = likes::known(waits::known(tokens)?)?;
     let tokens = groups::enclosed(tokens);
     let dialect = BoundedDialect::new(tokens.len());

@@ -4,6 +4,7 @@
 //! zone. Planning sets it; what is planned holds the types themselves ([`base::enumeration::EnumType`]). A query
 //! over columns that waits for parameters is optimized once they are there, and keeps the types until then ([`Kept`]).
 
+use base::domain::Domain;
 use base::enumeration::EnumType;
 use base::error::SqlResult;
 use base::schema::Catalog;
@@ -70,6 +71,24 @@ pub(crate) fn named(schema: Option<&str>, name: &str) -> Option<EnumType> {
             None => known.search_path.iter().find_map(|schema| known.types.named(schema, name)),
         }
     })
+}
+
+/// The domain of a name, along the search path if it has no schema.
+pub(crate) fn domain_named(schema: Option<&str>, name: &str) -> Option<Arc<Domain>> {
+    KNOWN.with_borrow(|known| {
+        let known = known.as_ref()?;
+        let within = |schema: &str| known.types.domain_named(schema, name);
+        let found = match schema {
+            Some(schema) => within(schema),
+            None => known.search_path.iter().find_map(|schema| within(schema)),
+        };
+        found.cloned()
+    })
+}
+
+/// The domain of an id.
+pub fn domain_of(id: TableId) -> Option<Arc<Domain>> {
+    KNOWN.with_borrow(|known| known.as_ref()?.types.domains.get(&id).cloned())
 }
 
 /// Whether the thread knows any.

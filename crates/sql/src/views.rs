@@ -34,6 +34,8 @@ pub struct Expanded {
     pub statement: Statement,
     /// Tables that it reads with the rights of the views' owners.
     pub tables: BTreeSet<TableId>,
+    /// Views whose conditions the rows have to fulfil that it writes: the last columns of what it returns tell.
+    pub checked: Vec<String>,
 }
 
 /// The statement over tables alone; `None` if it names no view. Errors: 42501 if a view's owner may not read what the
@@ -64,7 +66,8 @@ pub fn expand(
     }
     let mut expansion = Expansion::new(check, generators);
     let mut statement = statement.clone();
-    while let Some(over) = simple::over_table(check, &statement)? {
+    let mut checks = simple::Checks::default();
+    while let Some(over) = simple::over_table(check, &statement, &mut checks)? {
         expansion.found = true;
         expansion.tables.insert(over.table);
         statement = over.statement;
@@ -72,7 +75,9 @@ pub fn expand(
     match statement.walk_mut(&mut expansion) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) if !expansion.found => Ok(None),
-        ControlFlow::Continue(()) => Ok(Some(Expanded { statement, tables: expansion.tables })),
+        ControlFlow::Continue(()) => {
+            Ok(Some(Expanded { statement, tables: expansion.tables, checked: checks.views }))
+        }
     }
 }
 
@@ -89,6 +94,19 @@ pub fn is_updatable(catalog: &Catalog, view: &View) -> bool {
     let standing = catalog.roles.standing(base::roles::ROOT);
     let check = Check { catalog, search_path: &[], database: "", standing: &standing };
     simple::is_updatable(&check, view)
+}
+
+/// Errors: 0A000 for a view that cannot be written to, of which WITH CHECK OPTION says nothing.
+pub fn refuse_check_option(catalog: &Catalog, view: &View) -> SqlResult<()> {
+    let standing = catalog.roles.standing(base::roles::ROOT);
+    let check = Check { catalog, search_path: &[], database: "", standing: &standing };
+    match simple::refused(&check, view) {
+        None => Ok(()),
+        Some(why) => {
+            let told = "WITH CHECK OPTION is supported only on automatically updatable views";
+            Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told).hint(why))
+        }
+    }
 }
 
 /// The same check for what the owner of a view may do.

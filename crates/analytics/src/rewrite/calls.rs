@@ -66,9 +66,14 @@ impl VisitorMut for CallsInFrom<'_> {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
         match factor {
-            TableFactor::Table { sample: Some(_), .. } => {
-                return ControlFlow::Break(SqlError::unsupported("TABLESAMPLE"));
-            }
+            TableFactor::Table { sample: Some(_), .. } => match super::samples::query_of_sample(factor) {
+                Ok(Some(sample)) => {
+                    *factor = sample;
+                    return ControlFlow::Continue(());
+                }
+                Ok(None) => return ControlFlow::Break(SqlError::unsupported("TABLESAMPLE of a function")),
+                Err(error) => return ControlFlow::Break(error),
+            },
             TableFactor::UNNEST { array_exprs, .. } if array_exprs.iter().all(crate::system::is_vector) => {
                 return ControlFlow::Continue(());
             }

@@ -69,14 +69,33 @@ pub(super) fn named(
     found.map_err(|error| DataFusionError::External(Box::new(error)))
 }
 
+/// Types that no value has: what functions take and give.
+const PSEUDO_TYPES: [(&str, i64); 8] = [
+    ("record", 2249),
+    ("cstring", 2275),
+    ("any", 2276),
+    ("anyarray", 2277),
+    ("void", 2278),
+    ("trigger", 2279),
+    ("internal", 2281),
+    ("event_trigger", 3838),
+];
+
 /// A type's object id; `None` if there is no such type.
 fn type_named(context: &Context<'_>, name: &str) -> Option<i64> {
+    if let Some((_, number)) =
+        PSEUDO_TYPES.iter().find(|(known, _)| name.trim_start_matches("pg_catalog.") == *known)
+    {
+        return Some(*number);
+    }
     let Expr::Cast { data_type, .. } = sql::parse::parse_expr(&format!("CAST(NULL AS {name})")).ok()? else {
         return None;
     };
-    let found = || sql::names::data_type(&data_type);
-    let found = sql::user_types::within(context.catalog, context.search_path, found);
-    found.ok().map(|t| i64::from(sql::types::type_oid(t)))
+    let found = || match sql::names::domain(&data_type) {
+        Some(domain) => Some(oid(domain.id)),
+        None => sql::names::data_type(&data_type).ok().map(sql::types::type_oid),
+    };
+    sql::user_types::within(context.catalog, context.search_path, found).map(i64::from)
 }
 
 /// Schema and name of a relation or an index by its object id.
@@ -91,7 +110,7 @@ fn schema_and_name(context: &Context<'_>, number: i64) -> Option<(String, String
             let sequence = context.catalog.sequences.get(&id)?;
             (&sequence.schema, &sequence.name)
         }
-        Object::Check(..) | Object::ForeignKey(..) => return None,
+        Object::Check(..) | Object::OfDomain(..) | Object::ForeignKey(..) => return None,
     };
     Some((schema.clone(), name.clone()))
 }
@@ -128,6 +147,12 @@ pub(super) fn relation_shown(context: &Context<'_>, number: i64) -> String {
     }
 }
 
+/// PostgreSQL's number of an encoding; -1 for one that is not spoken here.
+pub(super) fn encoding_named(name: &str) -> i64 {
+    const UTF8: i64 = 6;
+    if ["utf8", "utf-8", "unicode"].contains(&name.to_lowercase().as_str()) { UTF8 } else { -1 }
+}
+
 /// `pg_size_pretty`: bytes in the unit in which they have at most five digits, rounded.
 pub(super) fn size_shown(bytes: i64) -> String {
     const BYTES_MAX: i64 = 10 << 10;
@@ -147,7 +172,7 @@ pub(super) fn size_shown(bytes: i64) -> String {
 }
 
 /// The object id of a relation by its name as text, or of a number as text. Errors: 42P01.
-fn relation_named(context: &Context<'_>, text: &str) -> SqlResult<i64> {
+pub(super) fn relation_named(context: &Context<'_>, text: &str) -> SqlResult<i64> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }

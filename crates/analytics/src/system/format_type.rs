@@ -62,7 +62,14 @@ impl ScalarUDFImpl for FormatType {
         let shown = self.library.inner().invoke_with_args(arguments)?.to_array(rows)?;
         let shown = shown.as_string::<i32>().iter().zip(oids).map(|(text, oid)| {
             let number = element(oid).map_or(oid, |of| Some(of.into()));
-            let own = number.and_then(|oid| super::user_types::shown(&self.asked.context(), oid));
+            let own = number.and_then(|oid| {
+                let context = self.asked.context();
+                let domain = super::domains::domain_of(&context, oid);
+                domain.map_or_else(
+                    || super::user_types::shown(&context, oid),
+                    |domain| Some(super::domains::shown(&context, domain)),
+                )
+            });
             let text = own.or_else(|| text.map(str::to_string))?;
             Some(if element(oid).is_some() { format!("{text}[]") } else { text })
         });

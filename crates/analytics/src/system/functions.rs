@@ -1,12 +1,15 @@
 //! Functions over the catalog, made anew for each query that calls one.
 
 use super::definitions::{self, list};
-use super::pg_tables::{Object, elements, object};
+use super::domains::{self, check_definition};
+use super::function_names::FUNCTIONS;
+use super::pg_tables::{Object, PRESET, elements, object};
 use super::privileges::{self, Named};
+use super::sizes;
 use crate::cluster::ReplicaCommand;
 use crate::context::{Context, OwnedContext};
 use base::roles::RoleId;
-use base::schema::{Check, Table};
+use base::schema::Table;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, Int32Array, Int64Array, ListBuilder,
     StringArray, StringBuilder,
@@ -30,66 +33,15 @@ struct CatalogFunction {
     asked: OwnedContext,
 }
 
-/// Names with what they return.
-const FUNCTIONS: &[(&str, DataType)] = &[
-    ("pg_get_indexdef", DataType::Utf8),
-    ("pg_get_constraintdef", DataType::Utf8),
-    ("meridian_column_default", DataType::Utf8),
-    ("pg_get_expr", DataType::Utf8),
-    ("pg_get_userbyid", DataType::Utf8),
-    ("meridian_relation_name", DataType::Utf8),
-    ("pg_get_viewdef", DataType::Utf8),
-    ("pg_get_function_result", DataType::Utf8),
-    ("pg_get_function_arguments", DataType::Utf8),
-    ("pg_get_serial_sequence", DataType::Utf8),
-    ("obj_description", DataType::Utf8),
-    ("col_description", DataType::Utf8),
-    ("shobj_description", DataType::Utf8),
-    ("acldefault", DataType::Utf8),
-    ("array_to_string", DataType::Utf8),
-    ("pg_size_pretty", DataType::Utf8),
-    ("pg_table_size", DataType::Int64),
-    ("pg_indexes_size", DataType::Int64),
-    ("pg_table_is_visible", DataType::Boolean),
-    ("pg_function_is_visible", DataType::Boolean),
-    ("pg_type_is_visible", DataType::Boolean),
-    ("pg_is_in_recovery", DataType::Boolean),
-    ("has_table_privilege", DataType::Boolean),
-    ("has_any_column_privilege", DataType::Boolean),
-    ("has_column_privilege", DataType::Boolean),
-    ("has_schema_privilege", DataType::Boolean),
-    ("has_sequence_privilege", DataType::Boolean),
-    ("has_database_privilege", DataType::Boolean),
-    ("pg_has_role", DataType::Boolean),
-    ("meridian_column_privileges", DataType::Utf8),
-    ("current_user", DataType::Utf8),
-    ("session_user", DataType::Utf8),
-    ("current_role", DataType::Utf8),
-    ("user", DataType::Utf8),
-    ("current_database", DataType::Utf8),
-    ("current_catalog", DataType::Utf8),
-    ("current_schema", DataType::Utf8),
-    ("current_setting", DataType::Utf8),
-    ("set_config", DataType::Utf8),
-    ("pg_postmaster_start_time", DataType::Utf8),
-    ("nextval", DataType::Int64),
-    ("meridian_replica", DataType::Utf8),
-    ("pg_backend_pid", DataType::Int32),
-    ("meridian_regclass", DataType::Int64),
-    ("to_regclass", DataType::Int64),
-    ("to_regtype", DataType::Int64),
-    ("meridian_regtype", DataType::Int64),
-    ("meridian_element", DataType::Int64),
-    ("gen_random_uuid", DataType::FixedSizeBinary(16)),
-];
-
 /// Return names: lists of text.
 const KEY_NAMES: &str = "meridian_key_names";
 const MEMBER_OF: &str = "meridian_member_of";
 const LABELS: &str = "meridian_labels";
+const DOMAIN_CHECKS: &str = "meridian_domain_checks";
 
 pub(super) fn is_one(name: &str) -> bool {
-    [KEY_NAMES, MEMBER_OF, LABELS].contains(&name) || FUNCTIONS.iter().any(|(known, _)| *known == name)
+    [KEY_NAMES, MEMBER_OF, LABELS, DOMAIN_CHECKS].contains(&name)
+        || FUNCTIONS.iter().any(|(known, _)| *known == name)
 }
 
 pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> {
@@ -98,6 +50,7 @@ pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> 
         KEY_NAMES => (KEY_NAMES, names),
         MEMBER_OF => (MEMBER_OF, names),
         LABELS => (LABELS, names),
+        DOMAIN_CHECKS => (DOMAIN_CHECKS, names),
         "format_type" => return Some(Arc::new(super::format_type::function(context.to_owned()))),
         _ => FUNCTIONS.iter().find(|(n, _)| *n == name)?.clone(),
     };
@@ -179,7 +132,9 @@ impl ScalarUDFImpl for CatalogFunction {
                 Arc::new((0..rows).map(one).collect::<Int64Array>())
             }
             DataType::Int32 => Arc::new(Int32Array::from(vec![self.asked.process_id; rows])),
-            DataType::Int64 => Arc::new(Int64Array::from(vec![0; rows])),
+            DataType::Int64 => {
+                Arc::new((0..rows).map(|row| self.number(&arrays, row)).collect::<Result<Int64Array>>()?)
+            }
             DataType::List(_) => {
                 let mut lists = ListBuilder::new(StringBuilder::new());
                 for row in 0..rows {
@@ -210,10 +165,6 @@ impl ScalarUDFImpl for CatalogFunction {
 }
 
 /// An argument as a number; text counts if it holds one.
-fn check_definition(check: &Check) -> String {
-    format!("CHECK ({}){}", check.sql, if check.is_validated { "" } else { " NOT VALID" })
-}
-
 fn number(arrays: &[ArrayRef], at: usize, row: usize) -> Option<i64> {
     let array = cast(arrays.get(at)?, &DataType::Int64).ok()?;
     let row = if array.len() == 1 { 0 } else { row };
@@ -277,6 +228,11 @@ fn elements_of(list: &ArrayRef, of_null: Option<&str>, texts: &mut Vec<String>) 
     Some(())
 }
 
+/// The value of a setting that is the same in every session.
+fn preset(name: &str) -> Option<&'static str> {
+    PRESET.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| *value)
+}
+
 /// A function has no session whose settings it could change; what has no effect can be set.
 fn refuse_setting(arrays: &[ArrayRef], row: usize) -> Result<()> {
     match word(arrays, 0, row) {
@@ -301,12 +257,35 @@ impl CatalogFunction {
             "transaction_isolation",
         ];
         match word(arrays, 0, row).map(|name| name.to_lowercase()) {
-            Some(name) if !known.contains(&name.as_str()) => Err(DataFusionError::External(Box::new(
-                base::SqlError::unsupported(format!("current_setting('{name}')"))
-                    .hint(format!("SHOW {name} tells its value.")),
-            ))),
+            Some(name) if !known.contains(&name.as_str()) && preset(&name).is_none() => {
+                Err(DataFusionError::External(Box::new(
+                    base::SqlError::unsupported(format!("current_setting('{name}')"))
+                        .hint(format!("SHOW {name} tells its value.")),
+                )))
+            }
             _ => Ok(()),
         }
+    }
+
+    /// The number of an encoding, or bytes of what an argument means. Errors: 42P01, 3D000.
+    fn number(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
+        match self.name {
+            "pg_char_to_encoding" => Ok(word(arrays, 0, row).map(|name| definitions::encoding_named(&name))),
+            _ => self.size(arrays, row),
+        }
+    }
+
+    /// Bytes of what an argument means. Errors: 42P01, 3D000.
+    fn size(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
+        let is_number = arrays.first().is_some_and(|array| array.data_type().is_integer());
+        let asked = match is_number {
+            true => number(arrays, 0, row).map(sizes::Asked::Number),
+            false => word(arrays, 0, row).map(sizes::Asked::Name),
+        };
+        let Some(asked) = asked else { return Ok(None) };
+        let fork = word(arrays, 1, row);
+        let bytes = sizes::bytes(&self.asked.context(), self.name, asked, fork.as_deref());
+        bytes.map_err(|error| DataFusionError::External(Box::new(error)))
     }
 
     fn next_value(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
@@ -363,8 +342,12 @@ impl CatalogFunction {
     fn is_visible(&self, arrays: &[ArrayRef], row: usize) -> bool {
         let Some(id) = number(arrays, 0, row) else { return self.name != "pg_table_is_visible" };
         if self.name != "pg_table_is_visible" {
-            let own = super::user_types::enum_of(&self.asked.context(), id);
-            return own.is_none_or(|of| super::user_types::is_visible(&self.asked.context(), of));
+            let context = self.asked.context();
+            if let Some(domain) = domains::domain_of(&context, id) {
+                return domains::is_visible(&context, domain);
+            }
+            let own = super::user_types::enum_of(&context, id);
+            return own.is_none_or(|of| super::user_types::is_visible(&context, of));
         }
         definitions::is_visible(&self.asked.context(), id)
     }
@@ -384,6 +367,9 @@ impl CatalogFunction {
         let context = self.asked.context();
         if self.name == LABELS {
             return super::user_types::labels(&context, number(arrays, 0, row)?);
+        }
+        if self.name == DOMAIN_CHECKS {
+            return domains::checks(&context, number(arrays, 0, row)?);
         }
         if self.name == MEMBER_OF {
             return Some(privileges::member_of(&context, role_id(arrays, row)?));
@@ -408,6 +394,7 @@ impl CatalogFunction {
                 Object::PrimaryKey(t) => Some(format!("PRIMARY KEY ({})", list(t, &t.primary_key))),
                 Object::Index(t, i) if i.constraint => Some(format!("UNIQUE ({})", list(t, &i.columns))),
                 Object::Check(t, nth) => t.checks.get(nth).map(check_definition),
+                Object::OfDomain(domain, nth) => domain.checks.get(nth).map(check_definition),
                 Object::ForeignKey(t, nth) => self.foreign_key_definition(t, nth),
                 _ => None,
             },
@@ -478,8 +465,11 @@ impl CatalogFunction {
                 "transaction_isolation" => Some(self.asked.isolation.into()),
                 "default_table_access_method" => Some("heap".into()),
                 "jit" => Some("off".into()),
-                _ => None,
+                name => preset(name).map(str::to_string),
             },
+            "getdatabaseencoding" => Some("UTF8".into()),
+            // Tables lie where the server's directory is.
+            "pg_tablespace_location" => Some(String::new()),
             "pg_size_pretty" => number(arrays, 0, row).map(definitions::size_shown),
             "pg_get_serial_sequence" => {
                 let (table, column) = (word(arrays, 0, row)?, word(arrays, 1, row)?);

@@ -5,13 +5,17 @@ mod depend;
 mod keys;
 mod listings;
 
+use super::type_descriptions::type_length;
 use super::{Made, privileges};
 use crate::context::Context;
+use base::domain::Domain;
+use base::element::Element;
 use base::rng::fnv1a;
 use base::roles::{Object as Owned, Privileges};
 use base::schema::{AccessMethod, Identity, Index, Table};
-use base::views::View;
+use base::views::{CheckOption, View};
 use base::{DataType, Datum, TableId};
+pub(super) use cluster::PRESET;
 use cluster::{available_extensions, database, settings, tablespace};
 pub(super) use keys::elements;
 use keys::{constraint, index, keys};
@@ -46,6 +50,16 @@ const BTREE: u32 = 403;
 const HASH: u32 = 405;
 const HEAP: u32 = 2;
 
+/// `text[]`.
+fn texts() -> DataType {
+    array_of(TEXT)
+}
+
+/// The type of arrays of a type that is none itself.
+fn array_of(element: DataType) -> DataType {
+    Element::of(element).map_or(TEXT, DataType::Array)
+}
+
 fn int(i: impl Into<i64>) -> Datum {
     Datum::Int(i.into())
 }
@@ -76,6 +90,11 @@ pub(super) fn make(context: &Context<'_>, name: &str) -> Option<Made> {
         "pg_depend" => depend::depend(context),
         "pg_tablespace" => tablespace(),
         "pg_available_extensions" => available_extensions(),
+        "pg_timezone_names" => super::time_zones::names(context),
+        "pg_timezone_abbrevs" => super::time_zones::abbreviations(),
+        "pg_policy" => listings::policies(),
+        "pg_parameter_acl" => cluster::parameter_privileges(),
+        "pg_extension" => cluster::extensions(),
         "pg_enum" => super::user_types::pg_enum(context),
         "meridian_dump_types" => super::user_types::dumped(context),
         _ => return None,
@@ -104,8 +123,13 @@ pub(super) fn primary_key_oid(table: &Table) -> u32 {
 }
 
 pub(super) fn check_oid(table: &Table, nth: usize) -> u32 {
+    constraint_oid(table.id, nth)
+}
+
+/// The object id of a constraint of a table or a domain.
+pub(super) fn constraint_oid(of: TableId, nth: usize) -> u32 {
     // Beyond 2 million tables that there ever were, numbers come again.
-    FIRST_CHECK + table.id.0.wrapping_mul(256).wrapping_add(nth as u32) % CHECK_NUMBERS
+    FIRST_CHECK + of.0.wrapping_mul(256).wrapping_add(nth as u32) % CHECK_NUMBERS
 }
 
 /// Checks have the first half of a table's numbers, foreign keys the second.
@@ -124,6 +148,7 @@ pub(super) enum Object<'a> {
     PrimaryKey(&'a Arc<Table>),
     Index(&'a Arc<Table>, &'a Index),
     Check(&'a Arc<Table>, usize),
+    OfDomain(&'a Arc<Domain>, usize),
     ForeignKey(&'a Arc<Table>, usize),
     Sequence,
     View(&'a Arc<View>),
@@ -133,6 +158,9 @@ pub(super) fn object<'a>(context: &Context<'a>, number: i64) -> Option<Object<'a
     let number = u32::try_from(number).ok()?;
     if number >= FIRST_CHECK {
         let (table, nth) = ((number - FIRST_CHECK) / 256, (number - FIRST_CHECK) as usize % 256);
+        if let Some(domain) = context.catalog.types.domains.get(&TableId(table)) {
+            return Some(Object::OfDomain(domain, nth));
+        }
         let table = context.catalog.table(TableId(table))?;
         return Some(match nth.checked_sub(CHECKS_MAX) {
             None => Object::Check(table, nth),
@@ -205,7 +233,7 @@ fn class(context: &Context<'_>) -> Made {
         ("relreplident", TEXT),
         ("relispartition", BOOL),
         ("relrewrite", OID),
-        ("reloptions", TEXT),
+        ("reloptions", texts()),
         ("relpartbound", TEXT),
         ("relacl", TEXT),
     ]);
@@ -213,7 +241,8 @@ fn class(context: &Context<'_>) -> Made {
     let mut add =
         |number: u32, name: &str, schema: &str, kind: &str, columns: usize, checks: usize, indexed: bool| {
             let (options, triggers) = match object(context, i64::from(number)) {
-                Some(Object::Table(table)) => (text(placed(context, table)), has_triggers(context, table)),
+                Some(Object::Table(table)) => (placed(context, table), has_triggers(context, table)),
+                Some(Object::View(view)) => (of_view(view), false),
                 _ => (Datum::Null, false),
             };
             // An index is its table's.
@@ -294,15 +323,27 @@ fn class(context: &Context<'_>) -> Made {
     made
 }
 
-/// Storage parameters as PostgreSQL prints an array of them.
-fn placed(context: &Context<'_>, table: &Table) -> String {
+/// The options of a view.
+fn of_view(view: &View) -> Datum {
+    let option = match view.check_option {
+        CheckOption::No => return Datum::Null,
+        CheckOption::Local => "check_option=local",
+        CheckOption::Cascaded => "check_option=cascaded",
+    };
+    Datum::Array(vec![text(option)].into())
+}
+
+/// Storage parameters: where the table's rows live.
+fn placed(context: &Context<'_>, table: &Table) -> Datum {
     let topology = context.cluster().topology();
     let parts = sql::ddl::placement::described(table, &context.catalog, topology);
-    let parts = parts.iter().map(|(name, value)| match value.contains([',', ' ']) {
-        true => format!("\"{name}={value}\""),
-        false => format!("{name}={value}"),
-    });
-    format!("{{{}}}", parts.collect::<Vec<_>>().join(","))
+    Datum::Array(parts.iter().map(|(name, value)| text(format!("{name}={value}"))).collect())
+}
+
+/// The object id of a column's type: of its domain, if it is of one.
+fn type_of(table: &Table, column: usize) -> u32 {
+    let domain = table.domains.get(&column).map(|domain| oid(domain.id));
+    domain.unwrap_or_else(|| type_oid(table.columns[column].data_type))
 }
 
 fn attribute(context: &Context<'_>) -> Made {
@@ -345,7 +386,8 @@ fn attribute(context: &Context<'_>) -> Made {
             int(type_length(column.data_type)),
             int(number as i64),
             int(i64::from(matches!(column.data_type, DataType::Array(_)))),
-            int(type_modifier(column.data_type)),
+            // A domain has its base type's limits.
+            if of == type_oid(column.data_type) { int(type_modifier(column.data_type)) } else { int(-1) },
             Datum::Bool(type_length(column.data_type) > 0),
             text("p"),
             text("i"),
@@ -366,7 +408,7 @@ fn attribute(context: &Context<'_>) -> Made {
     };
     for table in context.catalog.tables.values() {
         for (number, column) in table.visible_columns() {
-            add(oid(table.id), number + 1, column, type_oid(column.data_type), false);
+            add(oid(table.id), number + 1, column, type_of(table, number), false);
         }
         if has_primary_key(table) {
             for (at, &c) in table.primary_key.iter().enumerate() {
@@ -389,22 +431,6 @@ fn attribute(context: &Context<'_>) -> Made {
         }
     }
     made
-}
-
-fn type_length(data_type: DataType) -> i64 {
-    match data_type {
-        DataType::Enum(_) => 4,
-        DataType::Boolean => 1,
-        DataType::SmallInt => 2,
-        DataType::Integer | DataType::Real | DataType::Date => 4,
-        DataType::BigInt
-        | DataType::Double
-        | DataType::Timestamp
-        | DataType::TimestampTz
-        | DataType::Time => 8,
-        DataType::Uuid | DataType::Interval => 16,
-        _ => -1,
-    }
 }
 
 /// The object id of a column's default.
@@ -448,13 +474,13 @@ fn sequence(context: &Context<'_>) -> Made {
         .map(|s| {
             vec![
                 int(oid(s.id)),
-                int(20),
+                int(type_oid(s.limits.data_type)),
                 int(s.start),
                 int(s.increment),
-                int(i64::MAX),
-                int(1),
-                int(100),
-                Datum::Bool(false),
+                int(s.limits.max),
+                int(s.limits.min),
+                int(s.limits.cache),
+                Datum::Bool(s.limits.cycles),
             ]
         })
         .collect();

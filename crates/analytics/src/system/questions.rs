@@ -36,12 +36,13 @@ const EMPTY_TABLES: &[&str] = &[
     "pg_event_trigger",
     "pg_partitioned_table",
     "pg_subscription",
-    "pg_extension",
     "pg_transform",
     "pg_default_acl",
     "pg_init_privs",
     "pg_largeobject_metadata",
     "pg_seclabels",
+    "pg_user_mappings",
+    "pg_ts_config_map",
 ];
 
 impl SystemTables {
@@ -57,6 +58,24 @@ impl SystemTables {
     /// A question of `pg_dump`'s in words that can be planned.
     pub fn of_dump(&self, statement: &Statement) -> Option<Statement> {
         super::dump::question(statement)
+    }
+
+    /// `ARRAY(SELECT …)` over the catalog as a call, where the planner could not gather: a constraint's columns, a type's
+    /// labels, a domain's conditions, a role's memberships, privileges on columns; or nothing, of what there is none.
+    pub fn gather(&self, statement: &mut Statement) {
+        let _: ControlFlow<()> = walk::expressions_mut(statement, |e| {
+            if let ast::Expr::Function(call) = &*e
+                && let ast::FunctionArguments::Subquery(query) = &call.args
+                && let Some(gathered) = vectors::names_of_columns(query)
+                    .or_else(|| of_labels(query))
+                    .or_else(|| of_roles(query))
+                    .or_else(|| of_domain(query))
+                    .or_else(|| of_nothing(query))
+            {
+                *e = gathered;
+            }
+            ControlFlow::Continue(())
+        });
     }
 
     /// A statement over the catalog in words that DataFusion knows; `None` for all others.
@@ -101,23 +120,16 @@ impl SystemTables {
                 ast::Expr::Cast { expr, data_type, .. } => super::dump::catalog_named(expr, data_type)
                     .or_else(|| type_named(expr, data_type))
                     .or_else(|| named_as_text(expr, data_type)),
+                ast::Expr::CompoundIdentifier(parts) => renamed_since(parts),
                 ast::Expr::Subquery(query) => replaced_subquery(query),
                 ast::Expr::Exists { subquery, .. } => replaced_exists(subquery),
-                // `ARRAY(SELECT …)` gathers a constraint's columns, a role's memberships, privileges on columns; or
-                // what there is none of.
-                ast::Expr::Function(f) => match &f.args {
-                    // The catalog library's rewrite would take it for session_user.
-                    ast::FunctionArguments::None
-                        if f.name.to_string().eq_ignore_ascii_case("current_user") =>
-                    {
-                        parse("current_role()")
-                    }
-                    ast::FunctionArguments::Subquery(query) => vectors::names_of_columns(query)
-                        .or_else(|| of_labels(query))
-                        .or_else(|| of_roles(query))
-                        .or_else(|| parse("CAST(NULL AS text)")),
-                    _ => None,
-                },
+                // The catalog library's rewrite would take it for session_user.
+                ast::Expr::Function(f)
+                    if f.args == ast::FunctionArguments::None
+                        && f.name.to_string().eq_ignore_ascii_case("current_user") =>
+                {
+                    parse("current_role()")
+                }
                 _ => None,
             };
             if let Some(replacement) = replacement {
@@ -269,6 +281,16 @@ fn replaced_subquery(query: &ast::Query) -> Option<ast::Expr> {
     }
 }
 
+/// A column of PostgreSQL 15's that the library's tables, which are of a later version, call otherwise.
+fn renamed_since(parts: &[ast::Ident]) -> Option<ast::Expr> {
+    let [of @ .., name] = parts else { return None };
+    let mut parts = of.to_vec();
+    (sql::names::fold(name) == "colliculocale").then(|| {
+        parts.push(ast::Ident::new("colllocale"));
+        ast::Expr::CompoundIdentifier(parts)
+    })
+}
+
 /// What a condition wants a column to be equal to.
 fn equal_to(condition: &ast::Expr, column: &str) -> Option<ast::Expr> {
     match condition {
@@ -296,6 +318,22 @@ fn equal_to(condition: &ast::Expr, column: &str) -> Option<ast::Expr> {
 
 fn parse(text: &str) -> Option<ast::Expr> {
     sql::parse::parse_expr(text).ok()
+}
+
+/// psql's `\dD` gathers a domain's conditions.
+fn of_domain(query: &ast::Query) -> Option<ast::Expr> {
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let first = select.from.first().and_then(|f| relation_name(&f.relation))?;
+    let of = equal_to(select.selection.as_ref()?, "contypid").filter(|_| first == "pg_constraint")?;
+    select.projection.first()?.to_string().contains("pg_get_constraintdef").then_some(())?;
+    parse(&format!("meridian_domain_checks({of})"))
+}
+
+/// Options of the table beside a table that PostgreSQL keeps long values in, and rows of tables that are empty.
+fn of_nothing(query: &ast::Query) -> Option<ast::Expr> {
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let is_toast = select.projection.first()?.to_string().starts_with("'toast.' ||");
+    (is_toast || is_always_empty(&query.body)).then(|| parse("CAST(ARRAY[] AS text[])"))?
 }
 
 /// psql's `\dT+` gathers a type's labels.
@@ -342,7 +380,7 @@ fn relation_name(relation: &ast::TableFactor) -> Option<String> {
 }
 
 /// Whether a query's rows all come from an empty table by inner joins.
-fn is_always_empty(body: &ast::SetExpr) -> bool {
+pub(super) fn is_always_empty(body: &ast::SetExpr) -> bool {
     match body {
         ast::SetExpr::Select(select) => {
             let no_group = matches!(&select.group_by, ast::GroupByExpr::Expressions(e, _) if e.is_empty());
@@ -360,7 +398,10 @@ fn is_always_empty(body: &ast::SetExpr) -> bool {
                         | ast::JoinOperator::CrossJoin(_)
                 )
             };
+            // No table is partitioned.
+            let asks = select.selection.as_ref().map(ToString::to_string).unwrap_or_default();
             super::dump::is_of_nothing(select)
+                || asks.starts_with("c.relkind IN ('p', 'I', '')")
                 || no_group
                     && !aggregates.iter().any(|a| text.contains(a))
                     && select.from.iter().any(|from| {

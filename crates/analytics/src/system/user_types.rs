@@ -102,21 +102,23 @@ pub(super) fn dumped(context: &Context<'_>) -> Made {
         ("isarray", DataType::Boolean),
     ];
     let mut made = Made::new(&COLUMNS);
-    for of in enums(context) {
-        let what = of.description();
-        let owner = context.catalog.roles.owner_of(&Object::Relation(of.id()));
+    let of_enums = enums(context).map(|of| (of.id(), &of.description().name, &of.description().schema, "e"));
+    let domains = context.catalog.types.domains.values();
+    let of_domains = domains.map(|domain| (domain.id, &domain.name, &domain.schema, "d"));
+    for (id, name, schema, kind) in of_enums.chain(of_domains) {
+        let owner = context.catalog.roles.owner_of(&Object::Relation(id));
         made.rows.push(vec![
             Datum::Int(1247),
-            Datum::Int(oid(of.id()).into()),
-            Datum::text(&what.name),
-            Datum::Int(schema_oid(context, &what.schema).into()),
+            Datum::Int(oid(id).into()),
+            Datum::text(name),
+            Datum::Int(schema_oid(context, schema).into()),
             Datum::Null,
             Datum::Null,
             Datum::Int(owner.0.into()),
             Datum::Int(0),
             Datum::Int(0),
             Datum::text(" "),
-            Datum::text("e"),
+            Datum::text(kind),
             Datum::Bool(true),
             Datum::Bool(false),
         ]);
@@ -124,20 +126,22 @@ pub(super) fn dumped(context: &Context<'_>) -> Made {
     made
 }
 
-/// `pg_type`: PostgreSQL's own types, and those that users made.
+/// `pg_type`: PostgreSQL's own types, and those that users made; `of_domains`: a column of the rows of domains.
 pub(super) fn with_own(
     context: &Context<'_>,
     fixed: Arc<dyn TableProvider>,
+    of_domains: &dyn Fn(&str) -> Vec<Option<String>>,
 ) -> Result<Arc<dyn TableProvider>> {
     let own: Vec<EnumType> = enums(context).collect();
-    if own.is_empty() {
+    if context.catalog.types.is_empty() {
         return Ok(fixed);
     }
     let schema = fixed.schema();
     let column = |field: &Arc<Field>| -> Result<ArrayRef> {
         let own_ones = own.iter().map(|of| type_field(context, *of, field.name()));
         let arrays = own.iter().map(|of| array_field(context, *of, field.name()));
-        let values: Vec<Option<String>> = own_ones.chain(arrays).collect();
+        let mut values: Vec<Option<String>> = own_ones.chain(arrays).collect();
+        values.extend(of_domains(field.name()));
         if values.iter().all(Option::is_none) {
             return Ok(new_null_array(field.data_type(), values.len()));
         }

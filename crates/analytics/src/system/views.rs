@@ -1,8 +1,10 @@
 //! `information_schema`, and Meridian's own views.
 
 use super::pg_tables::has_primary_key;
+use super::type_descriptions::described;
 use super::{Made, privileges};
 use crate::context::Context;
+use base::domain::Domain;
 use base::roles::Object;
 use base::schema::foreign::{Action, Timing};
 use base::schema::{ForeignKey, Placement, Table};
@@ -131,6 +133,7 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
             made
         }
         "views" => super::views_of_users::information_schema(context),
+        "domains" | "domain_constraints" => return super::domains::information_schema(context, name),
         "referential_constraints" => referential_constraints(context),
         _ => return None,
     })
@@ -221,6 +224,9 @@ fn columns(context: &Context<'_>) -> Made {
         ("numeric_precision", INT),
         ("numeric_scale", INT),
         ("datetime_precision", INT),
+        ("domain_catalog", TEXT),
+        ("domain_schema", TEXT),
+        ("domain_name", TEXT),
         ("udt_name", TEXT),
         ("is_identity", TEXT),
         ("is_generated", TEXT),
@@ -229,24 +235,10 @@ fn columns(context: &Context<'_>) -> Made {
     ]);
     for table in sql::materialized::shapes(context.catalog) {
         for (number, column) in table.visible_columns() {
-            let (name, length, precision, scale) = match column.data_type {
-                DataType::Varchar { length } => ("character varying".into(), Some(length), None, None),
-                DataType::Char { length } => ("character".into(), Some(length), None, None),
-                DataType::Numeric { precision, scale } => {
-                    ("numeric".into(), None, Some(u32::from(precision)), Some(u32::from(scale)))
-                }
-                DataType::SmallInt => ("smallint".into(), None, Some(16), Some(0)),
-                DataType::Integer => ("integer".into(), None, Some(32), Some(0)),
-                DataType::BigInt => ("bigint".into(), None, Some(64), Some(0)),
-                DataType::Array(_) => ("ARRAY".into(), None, None, None),
-                DataType::Enum(_) => ("USER-DEFINED".into(), None, None, None),
-                other => (other.name(), None, None, None),
-            };
-            let number_or_null = |n: Option<u32>| n.map_or(Datum::Null, |n| Datum::Int(i64::from(n)));
-            let is_time = matches!(
-                column.data_type,
-                DataType::Timestamp | DataType::TimestampTz | DataType::Time | DataType::Interval
-            );
+            let [name, length, precision, scale, moment] = described(column.data_type);
+            let domain = table.domains.get(&number);
+            let of_domain =
+                |part: fn(&Domain) -> &str| domain.map_or(Datum::Null, |domain| text(part(domain)));
             let always = column.identity == base::schema::Identity::Always;
             let is_generated = column.identity == base::schema::Identity::Generated;
             let generation = column.default.as_ref().filter(|_| is_generated);
@@ -258,11 +250,14 @@ fn columns(context: &Context<'_>) -> Made {
                 Datum::Int(number as i64 + 1),
                 column.default.as_ref().filter(|_| !is_generated).map_or(Datum::Null, text),
                 text(if column.not_null { "NO" } else { "YES" }),
-                text(name),
-                number_or_null(length),
-                number_or_null(precision),
-                number_or_null(scale),
-                if is_time { Datum::Int(6) } else { Datum::Null },
+                name,
+                length,
+                precision,
+                scale,
+                moment,
+                if domain.is_some() { text(context.database) } else { Datum::Null },
+                of_domain(|domain| &domain.schema),
+                of_domain(|domain| &domain.name),
                 text(&sql::lower::short_type_name(column.data_type)),
                 text(if always { "YES" } else { "NO" }),
                 text(if is_generated { "ALWAYS" } else { "NEVER" }),

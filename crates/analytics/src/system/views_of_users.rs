@@ -3,7 +3,7 @@
 use super::{Made, privileges};
 use crate::context::Context;
 use base::roles::Object;
-use base::views::View;
+use base::views::{CheckOption, View};
 use base::{DataType, Datum};
 
 const TEXT: DataType = DataType::Text;
@@ -83,7 +83,11 @@ pub(super) fn information_schema(context: &Context<'_>) -> Made {
             text(&view.shape.name),
             // Who owns a view may know what it is.
             if is_owner { text(definition(view)) } else { Datum::Null },
-            text("NONE"),
+            text(match view.check_option {
+                CheckOption::No => "NONE",
+                CheckOption::Local => "LOCAL",
+                CheckOption::Cascaded => "CASCADED",
+            }),
             text(updatable),
             text(updatable),
             text("NO"),

@@ -136,6 +136,11 @@ impl Zone {
         }
     }
 
+    /// Abbreviations in small letters, with how many seconds their clocks are ahead of UTC.
+    pub fn abbreviations() -> impl Iterator<Item = (&'static str, i32)> {
+        ABBREVIATIONS.iter().map(|(name, quarters)| (*name, quarters * HOUR_S / 4))
+    }
+
     /// Every zone of the database, in order of names.
     pub fn all() -> impl Iterator<Item = (&'static str, Zone)> {
         TZ_VARIANTS.iter().map(|tz| (tz.name(), Zone::Named(*tz)))

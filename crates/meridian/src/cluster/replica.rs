@@ -223,6 +223,7 @@ async fn serve(
     let beside = Beside {
         replicas: Some(ReplicaSet::of_process(host, &process.name)),
         writer: Some(Writer::of(&process.name, plan.name(), &registered.sql)),
+        ..Beside::default()
     };
     let front_end: FrontEnd =
         front.open_one(host, &plan.topology, plan.incarnation(), (threads, listener), beside)?;

@@ -56,7 +56,7 @@ const ASKED: &[(&str, &str)] = &[
     ("SELECT nextval('free')", "20"),
 ];
 
-fn is_there(program: &str) -> bool {
+pub fn is_there(program: &str) -> bool {
     let is_there =
         Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !is_there {
@@ -129,6 +129,32 @@ async fn a_dump_loads_into_another_server() {
     assert!(!rows.contains("public.orders") && !schema.contains("COPY public"));
     let third = loaded(&format!("{schema}{rows}"), "parts");
     assert_eq!(value(&third.session(0).await, "SELECT count(*) FROM customers").await, "3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn domains_and_what_sequences_count_are_dumped() {
+    if !is_there("pg_dump") || !is_there("psql") {
+        return;
+    }
+    let first = Server::start_with(&["--regions", "us"], 1);
+    let made = "
+        CREATE DOMAIN positive AS int DEFAULT 7 NOT NULL CONSTRAINT above CHECK (VALUE > 0) CHECK (VALUE <> 13);
+        CREATE SCHEMA other;
+        CREATE DOMAIN other.word AS varchar(5);
+        CREATE TABLE t (id int PRIMARY KEY, p positive, w other.word);
+        INSERT INTO t VALUES (1, 2, 'abc');
+        CREATE SEQUENCE s AS smallint INCREMENT BY -2 MINVALUE -9 MAXVALUE 5 START WITH 3 CYCLE;
+        SELECT nextval('s')";
+    run(&first.session(0).await, made).await;
+    let dump = dumped(&first, &["--no-owner"]);
+    let second = loaded(&dump, "domains");
+    assert_eq!(dumped(&second, &["--no-owner"]), dump, "nothing is lost or added");
+    let client = second.session(0).await;
+    assert_eq!(failure(&client, "INSERT INTO t VALUES (2, 13)").await.0, "23514");
+    assert_eq!(failure(&client, "INSERT INTO t VALUES (2, NULL)").await.0, "23502");
+    assert_eq!(failure(&client, "INSERT INTO t VALUES (2, 1, 'abcdef')").await.0, "22001");
+    assert_eq!(value(&client, "INSERT INTO t (id) VALUES (2) RETURNING p").await, "7");
+    assert_eq!(value(&client, "SELECT nextval('s'), nextval('s'), nextval('s')").await, "1|-1|-3");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,10 +17,19 @@ impl Store {
         let mut next = Catalog::clone(&self.catalog);
         next.apply(change)?;
         for action in &change.actions {
-            let SchemaAction::AlterTable(altered) = action else { continue };
-            // A table made by this very change has no rows yet.
-            if let Some(table) = self.table(altered.id) {
-                self.check_altered(table, altered, written)?;
+            let altered: Vec<&Table> = match action {
+                SchemaAction::AlterTable(altered) => vec![altered],
+                SchemaAction::PutDomain(domain) => {
+                    let has_it = |table: &&Table| table.domains.values().any(|known| known.id == domain.id);
+                    next.tables.values().map(AsRef::as_ref).filter(has_it).collect()
+                }
+                _ => continue,
+            };
+            for altered in altered {
+                // A table made by this very change has no rows yet.
+                if let Some(table) = self.table(altered.id) {
+                    self.check_altered(table, altered, written)?;
+                }
             }
         }
         Ok(next)
@@ -45,10 +54,25 @@ impl Store {
                 .column(&column.name));
             }
         }
+        for (number, domain) in &altered.domains {
+            let known = old.domains.get(number);
+            if known == Some(domain) {
+                continue;
+            }
+            let domain = domain.validated();
+            let named = |error| match known {
+                Some(_) => by_stored_values(error, altered, *number),
+                None => error,
+            };
+            for (_, row) in rows() {
+                domain.check(&altered.value_of(row, *number)).map_err(named)?;
+            }
+        }
         // One that is not validated is for rows to come; another name or spelling is no other condition.
         let is_kept = |check: &Check| old.checks.iter().any(|c| c.is_validated && c.expr == check.expr);
         let checks = altered.checks.iter().filter(|check| check.is_validated && !is_kept(check)).cloned();
-        let only_new = Table { checks: Arc::new(checks.collect()), ..altered.clone() };
+        let domains = Default::default();
+        let only_new = Table { checks: Arc::new(checks.collect()), domains, ..altered.clone() };
         if !only_new.checks.is_empty() {
             for (_, row) in rows() {
                 check_row(&only_new, &altered.complete(row)).map_err(|mut error| {
@@ -139,6 +163,18 @@ impl Store {
         }
         Applied { schema: Some(change.clone()), ..Applied::default() }
     }
+}
+
+/// Rows keep a column's domain from being altered so.
+fn by_stored_values(mut error: SqlError, table: &Table, column: usize) -> SqlError {
+    let what = match error.state {
+        SqlState::NOT_NULL_VIOLATION => "null values",
+        SqlState::CHECK_VIOLATION => "values that violate the new constraint",
+        _ => return error,
+    };
+    let (table, column) = (&table.name, &table.columns[column].name);
+    error.message = format!("column \"{column}\" of table \"{table}\" contains {what}");
+    error.table(table).column(column)
 }
 
 fn new_indexes<'t>(old: &'t Table, new: &'t Table) -> impl Iterator<Item = &'t Index> {

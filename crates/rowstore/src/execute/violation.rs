@@ -4,9 +4,10 @@ use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::{Index, Table};
 use base::{DataType, Datum, Key, Place, Rank, Row, text};
 
-/// Holds a new row against its size, NOT NULL and CHECK.
+/// Holds a new row against its size, its columns' domains, NOT NULL and CHECK.
 pub(crate) fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
     base::row::check_size(values).map_err(|e| e.table(&table.name))?;
+    table.check_domains(values)?;
     for (column, value) in table.columns.iter().zip(values) {
         if column.not_null && value.is_null() {
             return Err(SqlError::new(
@@ -39,7 +40,7 @@ pub(crate) fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
     Ok(())
 }
 
-/// Whether a stored row of a table without CHECK satisfies [`check_row`], as far as that can be told without
+/// Whether a stored row of a table without CHECK and domains satisfies [`check_row`], as far as that can be told without
 /// building its values: it has no more values than the table has columns, and no null where none may be.
 pub(crate) fn is_plainly_right(table: &Table, row: &Row) -> bool {
     let mut values = row.values();
@@ -50,7 +51,7 @@ pub(crate) fn is_plainly_right(table: &Table, row: &Row) -> bool {
         }
         values.skip_one();
     }
-    table.checks.is_empty() && values.next_is_null().is_none()
+    table.checks.is_empty() && table.domains.is_empty() && values.next_is_null().is_none()
 }
 
 fn failing_row(table: &Table, values: &[Datum]) -> String {

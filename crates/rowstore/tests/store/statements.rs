@@ -24,6 +24,7 @@ fn world(partitions: u16) -> World {
         indexes: vec![index(2, "t_c_key", &[2], true), index(3, "t_d", &[3], false)],
         checks: vec![check].into(),
         foreign: Default::default(),
+        domains: Default::default(),
         ..table(1, "t")
     };
     world.schema(vec![SchemaAction::CreateTable(t)]).unwrap();
@@ -342,6 +343,50 @@ fn an_index_is_filled_at_its_place_and_a_constraint_asks_old_rows() {
     not_null.columns.push(column("e", DataType::BigInt, true));
     let e = w.schema(vec![SchemaAction::AlterTable(not_null)]).unwrap_err();
     assert_eq!(e.state, SqlState::NOT_NULL_VIOLATION);
+    w.check();
+}
+
+#[test]
+fn rows_keep_to_the_domains_of_their_columns() {
+    let mut w = world(1);
+    let expr = Expr::binary(BinaryOperator::Less, Expr::Column(0), Expr::constant(10));
+    let small = Check { name: "small".into(), sql: "VALUE < 10".into(), expr, is_validated: true };
+    let mut domain = base::domain::Domain {
+        id: TableId(90),
+        schema: "public".into(),
+        name: "d".into(),
+        data_type: DataType::BigInt,
+        default: None,
+        not_null: false,
+        checks: vec![small],
+    };
+    let mut described = Table::clone(&w.table("t"));
+    described.domains.insert(2, domain.clone().into());
+    w.insert(T, &[&row(1, 1, 20, "x")]).unwrap();
+    let actions = |described: &Table| {
+        vec![SchemaAction::PutDomain(domain.clone()), SchemaAction::AlterTable(described.clone())]
+    };
+    let e = w.schema(actions(&described)).unwrap_err();
+    assert_eq!(e.message, "value for domain d violates check constraint \"small\"");
+    w.delete(T, KeyRange::all()).unwrap();
+    w.schema(actions(&described)).unwrap();
+    w.insert(T, &[&row(1, 1, 5, "x")]).unwrap();
+    let e = w.insert(T, &[&row(2, 2, 10, "x")]).unwrap_err();
+    assert_eq!((e.state, e.column.as_deref()), (SqlState::CHECK_VIOLATION, Some("c")));
+    let e = w.update(T, KeyRange::all(), vec![(2, Expr::constant(11))]).unwrap_err();
+    assert_eq!(e.state, SqlState::CHECK_VIOLATION);
+
+    // What is known of it changes in the tables, too, if their rows keep to it.
+    let expr = Expr::binary(BinaryOperator::Less, Expr::Column(0), Expr::constant(5));
+    let smaller = Check { name: "smaller".into(), sql: "VALUE < 5".into(), expr, is_validated: true };
+    domain.checks.push(smaller);
+    let e = w.schema(vec![SchemaAction::PutDomain(domain.clone())]).unwrap_err();
+    assert_eq!(e.message, "column \"c\" of table \"t\" contains values that violate the new constraint");
+    domain.checks[1].is_validated = false;
+    w.schema(vec![SchemaAction::PutDomain(domain.clone())]).unwrap();
+    assert_eq!(w.table("t").domains[&2].checks.len(), 2);
+    w.insert(T, &[&row(3, 3, 5, "x")]).unwrap_err();
+    w.insert(T, &[&row(3, 3, 4, "x")]).unwrap();
     w.check();
 }
 

@@ -103,7 +103,11 @@ impl Session {
     /// Commits the open transaction, block or not. It is over, whatever the outcome.
     pub(super) async fn end_implicit(&mut self) -> SqlResult<()> {
         let checked = Box::pin(self.check_deferred()).await;
-        if let Err(error) = checked.and_then(|()| self.end_temporary()) {
+        let room = match &self.transaction {
+            Some(transaction) if checked.is_ok() => self.told.listener.check_room(&transaction.said),
+            _ => Ok(()),
+        };
+        if let Err(error) = checked.and(room).and_then(|()| self.end_temporary()) {
             self.roll_back().await;
             return Err(error);
         }
@@ -139,6 +143,9 @@ impl Session {
             // Where others are nearer, the next one waits for its turn.
             let now = self.cluster().now();
             transaction.wrote_afar.iter().for_each(|table| self.gateway.contention.note(*table, now));
+        }
+        if result.is_ok() {
+            self.told.listener.carry_out(&transaction.said);
         }
         drop(transaction);
         self.unpin(pin.pin.take()).await;

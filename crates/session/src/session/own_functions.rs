@@ -1,4 +1,5 @@
-//! Functions that do something rather than compute something, or that know the session: advisory locks, `pg_sleep`, `currval`.
+//! Functions that do something rather than compute something, or that know the session: advisory locks, `pg_sleep`, `currval`,
+//! `pg_notify`.
 //!
 //! A query may be computed more than once, or on several threads, so such a function stands in a list of columns by itself,
 //! beside any other columns: `SELECT id, pg_advisory_lock(id) FROM t`. Its arguments and the other columns are what is queried; the
@@ -8,6 +9,7 @@ use super::Session;
 use super::advisory::AdvisoryCall;
 use super::own_calls::cast;
 use super::plan::Plan;
+use crate::notifications::Said;
 use crate::response::{Response, RowStream, Rows};
 use base::error::SqlResult;
 use base::roles::{Object, Privileges};
@@ -30,6 +32,7 @@ pub(super) enum OwnFunction {
     SleepFor,
     CurrentValue,
     LastValue,
+    Notify,
 }
 
 impl OwnFunction {
@@ -39,6 +42,7 @@ impl OwnFunction {
             "pg_sleep_for" => Some(OwnFunction::SleepFor),
             "currval" => Some(OwnFunction::CurrentValue),
             "lastval" => Some(OwnFunction::LastValue),
+            "pg_notify" => Some(OwnFunction::Notify),
             name => AdvisoryCall::named(name).map(OwnFunction::Advisory),
         }
     }
@@ -49,6 +53,7 @@ impl OwnFunction {
             OwnFunction::Sleep if count == 1 => Some(&["double precision"]),
             OwnFunction::SleepFor | OwnFunction::CurrentValue if count == 1 => Some(&["text"]),
             OwnFunction::LastValue if count == 0 => Some(&[]),
+            OwnFunction::Notify if count == 2 => Some(&["text", "text"]),
             OwnFunction::Advisory(call) => call.arguments(count),
             _ => None,
         }
@@ -241,6 +246,9 @@ impl Session {
 
     /// A NULL among its arguments: nothing is done, and the answer is NULL.
     async fn carry_out(&mut self, function: OwnFunction, arguments: &[Datum]) -> SqlResult<Datum> {
+        if function == OwnFunction::Notify {
+            return self.say(Said::called(arguments)?).map(|()| Datum::text(""));
+        }
         if arguments.iter().any(Datum::is_null) {
             return Ok(Datum::Null);
         }

@@ -56,6 +56,8 @@ pub enum Plan {
     LockedJoin(Box<LockedJoinPlan>),
     /// Statements in one WITH that write, or lock rows.
     With(Box<WithPlan>),
+    /// INSERT and UPDATE through views WITH CHECK OPTION.
+    Checked(CheckedPlan),
     Call(CallPlan),
     /// Statements about the session, the catalog, or other statements.
     Utility(Statement),
@@ -66,6 +68,25 @@ pub struct CallPlan {
     pub procedure: Arc<dyn Procedure>,
     pub arguments: Vec<(Expr, DataType)>,
     pub columns: Arc<Vec<Column>>,
+}
+
+/// A write through views that check.
+pub struct CheckedPlan {
+    pub write: Box<Plan>,
+    /// The last columns that the write returns are about them.
+    pub views: Vec<String>,
+    /// What the statement itself returns.
+    pub columns: Option<Arc<Vec<Column>>>,
+}
+
+impl CheckedPlan {
+    pub(super) fn new(write: Plan, views: Vec<String>, returns: bool) -> SqlResult<CheckedPlan> {
+        let all =
+            write.columns().ok_or_else(|| SqlError::internal("a write that tells whether it may be"))?;
+        let own = all.len().checked_sub(views.len()).ok_or_else(|| SqlError::internal("a column a view"))?;
+        let columns = returns.then(|| Arc::new(all[..own].to_vec()));
+        Ok(CheckedPlan { write: Box::new(write), views, columns })
+    }
 }
 
 impl Plan {
@@ -87,6 +108,7 @@ impl Plan {
             Plan::Rich(plan) => plan.returning().map(|r| r.columns.clone()),
             Plan::Merge(_) => None,
             Plan::With(plan) => plan.columns.clone(),
+            Plan::Checked(plan) => plan.columns.clone(),
             Plan::LockedJoin(plan) => Some(plan.columns.clone()),
         }
     }
@@ -141,7 +163,16 @@ pub(super) fn plan_permitted(
         && let Some(expanded) = sql::views::expand(&check, &context.analytics.node.generators, statement)?
     {
         let context = context.through_views(expanded.tables);
-        return plan_over_tables(&context, &expanded.statement, parameters);
+        let plan = plan_over_tables(&context, &expanded.statement, parameters)?;
+        if expanded.checked.is_empty() {
+            return Ok(plan);
+        }
+        let returns = match statement {
+            Statement::Insert(insert) => insert.returning.is_some(),
+            Statement::Update(update) => update.returning.is_some(),
+            _ => false,
+        };
+        return CheckedPlan::new(plan, expanded.checked, returns).map(Plan::Checked);
     }
     plan_over_tables(context, statement, parameters)
 }

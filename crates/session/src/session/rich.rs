@@ -156,7 +156,7 @@ impl RichPlan {
                     if column.identity == Identity::Generated {
                         continue;
                     }
-                    let assigned = match (is_default(&value), &column.default) {
+                    let assigned = match (is_default(&value), table.default_of(number)) {
                         (false, _) => value.clone(),
                         (true, Some(default)) => sql::parse::parse_expr(default)?,
                         (true, None) => ast::Expr::value(ast::Value::Null),

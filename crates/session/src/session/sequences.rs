@@ -108,15 +108,16 @@ impl Session {
 
 /// Errors: 22003.
 fn next_value(sequence: &Sequence, value: i64, is_called: bool) -> SqlResult<i64> {
-    let (least, most) = match sequence.increment > 0 {
-        true => (sequence.start.min(1), i64::MAX),
-        false => (i64::MIN, sequence.start.max(-1)),
-    };
-    let next = if is_called { value.checked_add(sequence.increment) } else { Some(value) };
-    next.filter(|_| (least..=most).contains(&value)).ok_or_else(|| {
-        let bounds = format!("({least}..{most})");
-        let name = &sequence.name;
+    let (least, most) = (sequence.limits.min, sequence.limits.max);
+    let out_of_bounds = || {
+        let (name, bounds) = (&sequence.name, format!("({least}..{most})"));
         let message = format!("setval: value {value} is out of bounds for sequence \"{name}\" {bounds}");
         SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)
-    })
+    };
+    if !(least..=most).contains(&value) {
+        return Err(out_of_bounds());
+    }
+    // Behind the last value a sequence ends, or begins again.
+    let next = if is_called { value.checked_add(sequence.increment) } else { Some(value) };
+    next.ok_or_else(out_of_bounds)
 }

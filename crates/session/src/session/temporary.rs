@@ -8,6 +8,7 @@ use super::Session;
 use super::plan::Plan;
 use super::settings::Settings;
 use super::transaction::Transaction;
+use crate::notifications::Said;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
@@ -182,6 +183,7 @@ impl Session {
         }
         if matches!(object_type, ast::DiscardObject::ALL) {
             self.forget_session()?;
+            self.say(Said::UnlistenAll)?;
         }
         if matches!(object_type, ast::DiscardObject::ALL | ast::DiscardObject::TEMP) {
             self.drop_own(statement).await?;

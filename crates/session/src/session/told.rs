@@ -1,18 +1,29 @@
-//! What a session tells its client beside its answers: notices, and settings that have changed.
+//! What a session tells its client beside its answers: notices, settings that have changed, and what other sessions say.
 
 use super::Session;
-use crate::response::Notice;
-use base::error::SqlState;
+use crate::notifications::{Listener, Mailbox, Notification, Said};
+use crate::response::{Notice, Response};
+use base::SqlError;
+use base::error::{SqlResult, SqlState};
+use sql::names;
+use sqlparser::ast::Statement;
+use std::sync::Arc;
 
 /// Notices that wait to be sent; one statement's later ones are dropped.
 const NOTICES_MAX: usize = 1_000;
 
 /// What waits to be told.
-#[derive(Default)]
 pub(super) struct Told {
     pub notices: Vec<Notice>,
     /// Names and values of settings.
     pub changed: Vec<(String, String)>,
+    pub listener: Listener,
+}
+
+impl Told {
+    pub fn new(listener: Listener) -> Told {
+        Told { notices: Vec::new(), changed: Vec::new(), listener }
+    }
 }
 
 impl Session {
@@ -25,6 +36,46 @@ impl Session {
     /// Reported settings (ParameterStatus) that changed since the last call.
     pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.told.changed)
+    }
+
+    /// Where messages of other sessions arrive.
+    pub fn mailbox(&self) -> Arc<Mailbox> {
+        self.told.listener.mailbox.clone()
+    }
+
+    /// Messages since the last call; in a block they wait for its end.
+    pub fn take_notifications(&mut self) -> Vec<Notification> {
+        match self.transaction {
+            None => self.told.listener.mailbox.take(),
+            Some(_) => Vec::new(),
+        }
+    }
+
+    /// LISTEN, UNLISTEN and NOTIFY: at once, or when the open transaction commits. Errors: 54000.
+    pub(super) fn say(&mut self, said: Said) -> SqlResult<()> {
+        if self.transaction.is_some() {
+            self.open().said.push(said);
+            return Ok(());
+        }
+        let said = [said];
+        self.told.listener.check_room(&said)?;
+        self.told.listener.carry_out(&said);
+        Ok(())
+    }
+
+    /// The statements LISTEN, UNLISTEN and NOTIFY. Errors: 22023, 54000.
+    pub(super) fn run_notification(&mut self, statement: &Statement) -> SqlResult<Response> {
+        let (said, tag) = match statement {
+            Statement::LISTEN { channel } => (Said::listen(names::fold(channel))?, "LISTEN"),
+            Statement::UNLISTEN { channel } if channel.value == "*" => (Said::UnlistenAll, "UNLISTEN"),
+            Statement::UNLISTEN { channel } => (Said::Unlisten(names::fold(channel)), "UNLISTEN"),
+            Statement::NOTIFY { channel, payload } => {
+                (Said::notify(names::fold(channel), payload.clone().unwrap_or_default())?, "NOTIFY")
+            }
+            other => return Err(SqlError::unsupported(sql::ddl::first_words(other))),
+        };
+        self.say(said)?;
+        Ok(Response::Command(tag.into()))
     }
 
     /// Notices since the last call.

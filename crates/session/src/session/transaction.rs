@@ -16,6 +16,7 @@ use super::catalog::OwnCatalog;
 use super::settings::Settings;
 use super::turns::ROWS_AT_ONCE;
 use crate::locks::RowLocks;
+use crate::notifications::Said;
 use crate::remote_locks::RemoteLocks;
 use analytics::{RowsMemory, SnapshotGuard};
 use base::error::SqlResult;
@@ -41,11 +42,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 struct Savepoint {
     name: String,
-    /// Lengths of the undo log and of the changes to the schema.
+    /// Lengths of the undo log, of the changes to the schema, and of what was said.
     undo: usize,
     schema: usize,
     settings: Arc<Settings>,
     deferrals: Deferrals,
+    said: usize,
 }
 
 /// One transaction in progress.
@@ -93,6 +95,8 @@ pub struct Transaction {
     pub catalog: Option<OwnCatalog>,
     /// A statement of several parts is running.
     pub parts: Option<Box<Parts>>,
+    /// What LISTEN and NOTIFY have said.
+    pub said: Vec<Said>,
 }
 
 /// What an entry of the buffer takes besides its values.
@@ -127,6 +131,7 @@ impl Transaction {
             schema: Vec::new(),
             catalog: None,
             parts: None,
+            said: Vec::new(),
         }
     }
 
@@ -370,8 +375,8 @@ impl Transaction {
 
     pub fn savepoint(&mut self, name: String, settings: Arc<Settings>) {
         let (undo, schema) = (self.undo.len(), self.schema.len());
-        let deferrals = self.deferrals.clone();
-        self.savepoints.push(Savepoint { name, undo, schema, settings, deferrals });
+        let (deferrals, said) = (self.deferrals.clone(), self.said.len());
+        self.savepoints.push(Savepoint { name, undo, schema, settings, deferrals, said });
     }
     /// Forgets a savepoint and those after it; false if there is none of this name.
     pub fn release(&mut self, name: &str) -> bool {
@@ -384,7 +389,8 @@ impl Transaction {
         let at = self.savepoints.iter().rposition(|s| s.name == name)?;
         let savepoint = self.savepoints[at].clone();
         self.forget_moves(&savepoint);
-        let Savepoint { undo, schema, settings, .. } = savepoint;
+        let Savepoint { undo, schema, settings, said, .. } = savepoint;
+        self.said.truncate(said);
         self.savepoints.truncate(at + 1);
         while self.undo.len() > undo {
             let (key, before, bytes) = self.undo.pop().expect("longer than the mark");

@@ -117,6 +117,9 @@ impl Session {
             Statement::Copy { source, to, target, options, legacy_options, .. } => {
                 self.run_copy(source, *to, target, options, legacy_options).await
             }
+            Statement::LISTEN { .. } | Statement::UNLISTEN { .. } | Statement::NOTIFY { .. } => {
+                self.run_notification(statement)
+            }
             Statement::Truncate(truncate) => self.run_truncate(truncate).await,
             Statement::Lock(lock) => self.run_lock(lock).await,
             // Nothing waits to be vacuumed or analyzed: versions and statistics are kept up by themselves.

@@ -62,6 +62,11 @@ impl WithPlan {
         if matches!(main, Plan::Utility(_) | Plan::With(_)) {
             return Err(SqlError::unsupported("this statement behind a WITH that writes"));
         }
+        let is_checked = |plan: &Plan| matches!(plan, Plan::Checked(_));
+        if is_checked(&main) || parts.iter().any(|part| is_checked(&part.plan)) {
+            let told = "writing to a view WITH CHECK OPTION in a WITH that writes";
+            return Err(SqlError::unsupported(told).hint("Write to it in a statement of its own."));
+        }
         let columns = main.columns().map(|columns| {
             let is_known = |column: &Column| {
                 let of =

@@ -45,6 +45,9 @@ impl DdlContext<'_> {
         {
             return self.change_owner(Object::Relation(relation.shape().id), new_owner, "ALTER TABLE");
         }
+        if let Some(altered) = self.change_domain(alter)? {
+            return Ok(altered);
+        }
         if let Some(altered) = self.alter_sequence(alter)? {
             return Ok(altered);
         }

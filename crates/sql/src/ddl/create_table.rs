@@ -3,7 +3,7 @@
 use super::generated::{ELSEWHERE, check_generated};
 use super::indexes::{index_columns, push_index, refuse_unordered};
 use super::placement::StorageOptions;
-use super::sequences::sequence_options;
+use super::sequence_options::{Counting, Options};
 use super::{Ddl, DdlContext, Extras, like};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
@@ -59,6 +59,7 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
         indexes: Vec::new(),
         checks: Arc::default(),
         foreign: Default::default(),
+        domains: Default::default(),
         placement: Placement::Replicated,
     };
     next_id += 1;
@@ -151,9 +152,10 @@ pub(super) fn add_column(
         hidden: false,
     };
     let number = put_column(table, column)?;
+    table.set_domain(number, names::domain(&definition.data_type));
     let (mut owns_sequence, mut generation) = (None, None);
     if names::is_serial(&definition.data_type) {
-        owns_sequence = Some((1, 1));
+        owns_sequence = Some(Options::default());
         table.columns[number].identity = Identity::ByDefault;
     }
     for option in &definition.options {
@@ -192,7 +194,7 @@ pub(super) fn add_column(
                         return Err(SqlError::unsupported("a generated column"));
                     }
                 };
-                owns_sequence = Some(sequence_options(options.as_deref().unwrap_or_default())?);
+                owns_sequence = Some(Options::declared(options.as_deref().unwrap_or_default())?);
             }
             ColumnOption::ForeignKey(key) => extras.foreign.push(of_column(definition, option, key)),
             ColumnOption::Generated { generation_expr: Some(e), generation_expr_mode: mode, .. } => {
@@ -203,10 +205,7 @@ pub(super) fn add_column(
                 generation = Some(e.to_string());
             }
             ColumnOption::PrimaryKey(_) => return Err(SqlError::unsupported("adding a PRIMARY KEY")),
-            ColumnOption::Collation(name)
-                if ["C", "POSIX", "ucs_basic", "default"].iter().any(|c| {
-                    names::parts(name).ok().and_then(|p| p.last().cloned()).as_deref() == Some(*c)
-                }) => {}
+            ColumnOption::Collation(name) if is_bytewise(name) => {}
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
         }
     }
@@ -223,16 +222,23 @@ pub(super) fn add_column(
         if !is_new_table {
             return Err(SqlError::unsupported("adding a serial or identity column to a table with rows"));
         }
-        give_sequence(context, table, number, options, next_id, extras);
+        let counting = options.made(Some(table.columns[number].data_type))?;
+        give_sequence(context, table, number, counting, next_id, extras);
     }
     if let Some(generation) = generation {
         return set_generation(table, number, generation);
     }
     if !is_new_table {
-        let missing = context.default_value(table, &table.columns[number])?;
+        let missing = context.default_value(table, number)?;
         table.columns[number].missing = missing;
     }
     Ok(())
+}
+
+/// Whether a collation is by bytes, as all texts are ordered.
+pub(super) fn is_bytewise(name: &ast::ObjectName) -> bool {
+    let name = names::parts(name).ok().and_then(|mut parts| parts.pop());
+    name.is_some_and(|name| ["C", "POSIX", "ucs_basic", "default"].contains(&name.as_str()))
 }
 
 /// Adds a column; answers its number. Errors: 42701, 54011.
@@ -279,7 +285,7 @@ pub(super) fn give_sequence(
     context: &DdlContext<'_>,
     table: &mut Table,
     number: usize,
-    (start, increment): (i64, i64),
+    Counting { start, increment, limits }: Counting,
     next_id: &mut u32,
     extras: &mut Extras,
 ) {
@@ -298,6 +304,7 @@ pub(super) fn give_sequence(
         name,
         start,
         increment,
+        limits,
         owner: Some((table.id, number)),
         origin: Origin::declared(start),
     });

@@ -408,9 +408,16 @@ impl DdlContext<'_> {
                     self.check_create(&of.description().schema)?;
                     owned.push(Object::Relation(of.id()));
                 }
+                SchemaAction::PutDomain(domain) if self.catalog.types.domains.contains_key(&domain.id) => {
+                    self.check_owner(&Object::Relation(domain.id))?;
+                }
+                SchemaAction::PutDomain(domain) => {
+                    self.check_create(&domain.schema)?;
+                    owned.push(Object::Relation(domain.id));
+                }
                 SchemaAction::DropType(id) => {
-                    let of = self.catalog.types.enums.get(id);
-                    let schema = of.map(|of| Object::Schema(of.description().schema.clone()));
+                    let schema = self.catalog.types.schema_of(*id);
+                    let schema = schema.map(|schema| Object::Schema(schema.into()));
                     if !schema.is_some_and(|schema| self.roles().owns(self.standing, &schema)) {
                         self.check_owner(&Object::Relation(*id))?;
                     }

@@ -4,6 +4,7 @@
 //! the place where rows live are not copied.
 
 use super::create_table::{add_unique, give_sequence, put_check, put_column, set_primary_key};
+use super::sequence_options::{Counting, Options};
 use super::{Ddl, DdlContext, Extras};
 use crate::parse::Like;
 use base::Datum;
@@ -71,10 +72,14 @@ pub(super) fn add_columns(
     for (number, column) in from.visible_columns() {
         let to = put_column(table, copied(column, included))?;
         columns.insert(number, to);
+        table.set_domain(to, from.domains.get(&number).cloned());
         if included.identity && matches!(column.identity, Identity::Always | Identity::ByDefault) {
             let owner = Some((from.id, number));
             let sequence = context.catalog.sequences.values().find(|sequence| sequence.owner == owner);
-            let options = sequence.map_or((1, 1), |sequence| (sequence.start, sequence.increment));
+            let options = match sequence {
+                Some(sequence) => Counting::of(sequence),
+                None => Options::default().made(Some(column.data_type))?,
+            };
             give_sequence(context, table, to, options, next_id, extras);
         }
     }

@@ -54,7 +54,8 @@ impl DdlContext<'_> {
         hidden_key(&mut table, None)?;
         table.placement = StorageOptions::default().placement(self, &table)?;
         let type_oids = columns.iter().map(|column| column.type_oid).collect();
-        let view = View { shape: shape.into(), type_oids, definition, uses };
+        let view =
+            View { shape: shape.into(), type_oids, definition, uses, check_option: Default::default() };
         let view = materialized::over(&view, &table, is_populated);
         ddl.actions.extend([SchemaAction::CreateTable(table), SchemaAction::PutView(view)]);
         Ok(ddl)

@@ -1,5 +1,6 @@
 //! CREATE, ALTER and DROP SEQUENCE as changes of the catalog.
 
+use super::sequence_options::{Counting, Options, check_within, type_named};
 use super::{Ddl, DdlContext};
 use crate::names;
 use base::error::{SqlResult, SqlState};
@@ -15,7 +16,7 @@ impl DdlContext<'_> {
         &self,
         (name, is_temporary): (&ast::ObjectName, bool),
         if_not_exists: bool,
-        options: &[ast::SequenceOptions],
+        (data_type, options): (Option<&ast::DataType>, &[ast::SequenceOptions]),
         owned_by: Option<&ast::ObjectName>,
     ) -> SqlResult<Ddl> {
         let (schema, name) = self.new_name(name, is_temporary)?;
@@ -28,7 +29,9 @@ impl DdlContext<'_> {
             ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
             return Ok(ddl);
         }
-        let (start, increment) = sequence_options(options)?;
+        let mut said = Options::declared(options)?;
+        said.data_type = data_type.map(|t| type_named(&t.to_string().to_lowercase())).transpose()?;
+        let Counting { start, increment, limits } = said.made(None)?;
         let id = TableId(self.catalog.next_id);
         ddl.actions.push(SchemaAction::CreateSequence(Sequence {
             id,
@@ -36,6 +39,7 @@ impl DdlContext<'_> {
             name,
             start,
             increment,
+            limits,
             owner: owned_by.map_or(Ok(None), |column| self.owner_named(column))?,
             origin: Origin::declared(start),
         }));
@@ -65,15 +69,14 @@ impl DdlContext<'_> {
                 [Operation::OwnerTo { new_owner }] => {
                     self.change_owner(Object::Relation(sequence.id), new_owner, ddl.tag).map(Some)
                 }
-                _ => Err(SqlError::unsupported("this ALTER of a sequence")
-                    .hint("ALTER SEQUENCE takes RESTART, OWNED BY and OWNER TO.")),
+                _ => Err(SqlError::unsupported("this ALTER of a sequence")),
             };
         };
         ddl.actions.push(SchemaAction::CreateSequence(self.altered(sequence, change)?));
         Ok(Some(ddl))
     }
 
-    /// RESTART and OWNED BY; what is the case anyway may be said. Errors: 0A000 for other options.
+    /// What a sequence becomes. With another step it goes on behind the last value of this gateway. Errors: 22023, 42601.
     fn altered(&self, sequence: &Sequence, change: &str) -> SqlResult<Sequence> {
         let wrong = |near: String| {
             SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{near}\""))
@@ -82,37 +85,41 @@ impl DdlContext<'_> {
             Tokenizer::new(&PostgreSqlDialect {}, change).tokenize().map_err(|e| wrong(e.message))?;
         let mut words = tokens.into_iter().filter(|t| !matches!(t, Token::Whitespace(_))).peekable();
         let is = |token: &Token, word: &str| matches!(token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word));
-        let mut altered = sequence.clone();
+        let (mut altered, mut said) = (sequence.clone(), Options::default());
         while let Some(word) = words.next() {
-            if is(&word, "restart") {
-                words.next_if(|t| is(t, "with"));
-                let sign = if words.next_if(|t| *t == Token::Minus).is_some() { "-" } else { "" };
-                let value = match words.next_if(|t| matches!(t, Token::Number(..))) {
-                    Some(number) => {
-                        format!("{sign}{number}").parse().map_err(|_| wrong(number.to_string()))?
-                    }
-                    None if sign.is_empty() => sequence.start,
-                    None => return Err(wrong(sign.into())),
-                };
-                altered = self.generators.moved(&altered, value, false);
-            } else if is(&word, "owned") && words.next_if(|t| is(t, "by")).is_some() {
+            if is(&word, "owned") && words.next_if(|t| is(t, "by")).is_some() {
                 let ident = |token: Token| match token {
                     Token::Word(word) => Ok(ast::ObjectNamePart::Identifier(word.into_ident(Span::empty()))),
                     other => Err(wrong(other.to_string())),
                 };
-                let parts = words.by_ref().filter(|t| *t != Token::Period).map(ident);
-                altered.owner = self.owner_named(&ast::ObjectName(parts.collect::<SqlResult<_>>()?))?;
-            } else if is(&word, "no") && words.next_if(|t| is(t, "cycle")).is_some() {
-            } else if is(&word, "cache") && words.next_if(|t| matches!(t, Token::Number(..))).is_some() {
-            } else {
-                return Err(SqlError::unsupported(format!(
-                    "ALTER SEQUENCE … {}",
-                    word.to_string().to_uppercase()
-                ))
-                .hint("ALTER SEQUENCE takes RESTART, OWNED BY and OWNER TO."));
+                let mut parts = Vec::new();
+                while let Some(part) = words.next() {
+                    parts.push(ident(part)?);
+                    if words.next_if(|t| *t == Token::Period).is_none() {
+                        break;
+                    }
+                }
+                altered.owner = self.owner_named(&ast::ObjectName(parts))?;
+            } else if !said.take(&word, &mut words)? {
+                return Err(wrong(word.to_string()));
             }
         }
-        Ok(altered)
+        let was = Counting::of(sequence);
+        let next = said.altered(was)?;
+        (altered.start, altered.increment, altered.limits) = (next.start, next.increment, next.limits);
+        if let Some(restart) = said.restart {
+            return Ok(self.generators.moved(&altered, restart.unwrap_or(altered.start), false));
+        }
+        let given = self.generators.handed_out(sequence);
+        let last = given.or_else(|| match sequence.origin.is_called {
+            true => sequence.origin.value.checked_sub(sequence.increment),
+            false => None,
+        });
+        check_within("RESTART", last.unwrap_or(sequence.origin.value), altered.limits)?;
+        let counts_otherwise = next.increment != was.increment
+            || next.limits != was.limits && (next.limits.cycles || was.limits.cycles);
+        let next = last.filter(|_| counts_otherwise).and_then(|last| last.checked_add(next.increment));
+        Ok(next.map_or_else(|| altered.clone(), |next| self.generators.moved(&altered, next, true)))
     }
 
     /// `NONE`, or a column with its table.
@@ -147,29 +154,4 @@ impl DdlContext<'_> {
         }
         Ok(vec![SchemaAction::DropSequence(sequence.id)])
     }
-}
-
-/// START and INCREMENT. Errors: 0A000 for the others that change anything.
-pub(super) fn sequence_options(options: &[ast::SequenceOptions]) -> SqlResult<(i64, i64)> {
-    let (mut start, mut increment) = (None, 1);
-    let integer = |e: &ast::Expr| {
-        e.to_string()
-            .parse::<i64>()
-            .map_err(|_| SqlError::new(SqlState::SYNTAX_ERROR, format!("\"{e}\" is not an integer")))
-    };
-    for option in options {
-        match option {
-            ast::SequenceOptions::StartWith(e, _) => start = Some(integer(e)?),
-            ast::SequenceOptions::IncrementBy(e, _) => increment = integer(e)?,
-            ast::SequenceOptions::Cache(_)
-            | ast::SequenceOptions::MinValue(None)
-            | ast::SequenceOptions::MaxValue(None)
-            | ast::SequenceOptions::Cycle(true) => {}
-            other => return Err(SqlError::unsupported(format!("sequence option{other}"))),
-        }
-    }
-    if increment == 0 {
-        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "INCREMENT must not be zero"));
-    }
-    Ok((start.unwrap_or(if increment > 0 { 1 } else { -1 }), increment))
 }

@@ -46,8 +46,10 @@ impl DdlContext<'_> {
     /// A change that makes something temporary makes the session's schema first, where it is not there. Errors: 53400 for
     /// more than there may be, 0A000 for a type.
     pub(super) fn with_temporary_schema(&self, mut ddl: Ddl) -> SqlResult<Ddl> {
+        let is_type =
+            |action: &SchemaAction| matches!(action, SchemaAction::PutEnum(_) | SchemaAction::PutDomain(_));
         let Some(own) = ddl.actions.iter().find_map(|action| self.made_in(action)) else { return Ok(ddl) };
-        if ddl.actions.iter().any(|action| matches!(action, SchemaAction::PutEnum(_))) {
+        if ddl.actions.iter().any(is_type) {
             return Err(SqlError::unsupported("a temporary type"));
         }
         check_count(self.catalog, own)?;
@@ -65,6 +67,7 @@ impl DdlContext<'_> {
             SchemaAction::CreateSequence(sequence) => (sequence.id, &sequence.schema),
             SchemaAction::PutView(view) => (view.shape.id, &view.shape.schema),
             SchemaAction::PutEnum(of) => (of.id(), &of.description().schema),
+            SchemaAction::PutDomain(domain) => (domain.id, &domain.schema),
             _ => return None,
         };
         let is_new = self.catalog.relation(id).is_none() && !self.catalog.sequences.contains_key(&id);

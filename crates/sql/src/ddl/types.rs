@@ -1,5 +1,6 @@
 //! CREATE, ALTER and DROP TYPE as changes of the catalog.
 
+use super::domains::Made;
 use super::{Ddl, DdlContext, is_missing};
 use crate::names;
 use crate::views::quoted;
@@ -100,8 +101,8 @@ impl DdlContext<'_> {
                 }
                 let name = names::fold(&rename.new_name);
                 self.check_type_name(&next.schema, &name)?;
-                if let Some(kept) = self.named_by(of, |_| true)?.first() {
-                    return Err(SqlError::unsupported(format!("renaming a type that {} names", kept.what))
+                if let Some(what) = self.names_made(Made::Enum(of))? {
+                    return Err(SqlError::unsupported(format!("renaming a type that {what} names"))
                         .hint("Drop what names it, rename, and create it again."));
                 }
                 next.name = name;
@@ -119,9 +120,9 @@ impl DdlContext<'_> {
         cascade: bool,
     ) -> SqlResult<Ddl> {
         let mut ddl = Ddl { tag: "DROP TYPE", ..Ddl::default() };
-        let mut types: Vec<EnumType> = Vec::new();
+        let mut types: Vec<Made> = Vec::new();
         for name in names {
-            match self.find_enum(name) {
+            match self.find_made(name) {
                 Ok(of) if types.contains(&of) => {}
                 Ok(of) => types.push(of),
                 Err(e) if if_exists && is_missing(&e) => {
@@ -130,11 +131,17 @@ impl DdlContext<'_> {
                 Err(e) => return Err(e),
             }
         }
+        self.drop_made(&types, cascade, &mut ddl)?;
+        Ok(ddl)
+    }
+
+    /// Drops types with what depends on them. Errors: 2BP01 without CASCADE, or where CASCADE does not take it along.
+    pub(super) fn drop_made(&self, types: &[Made], cascade: bool, ddl: &mut Ddl) -> SqlResult<()> {
         let mut found = Dependents::default();
         types.iter().try_for_each(|of| self.add_dependents(*of, &mut found))?;
         if found.other.is_some() || !cascade && !found.detail.is_empty() {
-            let message = match types.as_slice() {
-                [of] => format!("cannot drop type {} because other objects depend on it", of.name()),
+            let message = match types {
+                [of] => format!("cannot drop type {} because other objects depend on it", self.name_of(*of)),
                 _ => "cannot drop desired object(s) because other objects depend on them".into(),
             };
             let hint = match found.other {
@@ -145,7 +152,7 @@ impl DdlContext<'_> {
             return Err(SqlError::new(SqlState(*b"2BP01"), message).detail(detail).hint(hint));
         }
         ddl.actions.extend(found.views.into_iter().map(SchemaAction::DropView));
-        self.drop_columns(&found.columns, &mut ddl)?;
+        self.drop_columns(&found.columns, ddl)?;
         let told = match found.detail.as_slice() {
             [] => None,
             [one] => one.split_once(" depends on ").map(|(what, _)| format!("drop cascades to {what}")),
@@ -153,10 +160,29 @@ impl DdlContext<'_> {
         };
         ddl.notices.extend(told.map(|told| (SqlState::SUCCESSFUL, told)));
         ddl.actions.extend(types.iter().map(|of| SchemaAction::DropType(of.id())));
-        Ok(ddl)
+        Ok(())
     }
 
-    fn add_dependents<'a>(&'a self, of: EnumType, found: &mut Dependents<'a>) -> SqlResult<()> {
+    fn find_made(&self, name: &ast::ObjectName) -> SqlResult<Made> {
+        match names::domain(&ast::DataType::Custom(name.clone(), Vec::new())) {
+            Some(domain) => Ok(Made::Domain(domain.id)),
+            None => self.find_enum(name).map(Made::Enum),
+        }
+    }
+
+    fn name_of(&self, of: Made) -> String {
+        match of {
+            Made::Enum(of) => of.name(),
+            Made::Domain(id) => self.catalog.types.domains.get(&id).map_or("?".into(), |d| d.name.clone()),
+        }
+    }
+
+    /// The first text that is kept and names a type.
+    pub(super) fn names_made(&self, of: Made) -> SqlResult<Option<String>> {
+        Ok(self.named_by(of, |_| true)?.into_iter().next().map(|kept| kept.what))
+    }
+
+    fn add_dependents<'a>(&'a self, of: Made, found: &mut Dependents<'a>) -> SqlResult<()> {
         let mut others = self.named_by(of, |kept| !kept.goes)?;
         let views_that_name: Vec<Kind> = others.iter().map(|kept| kept.kind).collect();
         others.retain(|kept| !matches!(kept.kind, Kind::View(_)));
@@ -165,7 +191,7 @@ impl DdlContext<'_> {
             let is_read = |(table, at): &(&Table, usize)| {
                 view.uses.get(&table.id).is_some_and(|columns| columns.contains(at))
             };
-            has_column_of(&view.shape, of)
+            of.is_of_some(&view.shape)
                 || views_that_name.contains(&Kind::View(view.shape.id))
                 || columns.iter().any(is_read)
         };
@@ -175,7 +201,7 @@ impl DdlContext<'_> {
             .map(|(table, at)| format!("column {} of table {}", table.columns[*at].name, table.name));
         let shown = shown.chain(views.iter().map(|view| format!("view {}", view.shape.name)));
         let shown = shown.chain(others.iter().map(|kept| kept.what.clone()));
-        found.detail.extend(shown.map(|what| format!("{what} depends on type {}", of.name())));
+        found.detail.extend(shown.map(|what| format!("{what} depends on type {}", self.name_of(of))));
         found.views.extend(views.iter().map(|view| view.shape.id));
         found.other = found.other.take().or(others.pop().map(|kept| kept.what));
         found.columns.extend(columns);
@@ -213,14 +239,16 @@ impl DdlContext<'_> {
     /// DROP SCHEMA … CASCADE takes its types along. Errors: 0A000 while another schema has columns of them, or texts that
     /// name them.
     pub(super) fn refuse_used_elsewhere(&self, schema: &str, types: &[TableId]) -> SqlResult<()> {
-        for of in types.iter().filter_map(|id| self.catalog.types.enums.get(id)) {
-            if let Some((table, at)) = self.columns_of(*of).iter().find(|(t, _)| t.schema != schema) {
+        let enums = types.iter().filter_map(|id| self.catalog.types.enums.get(id).copied().map(Made::Enum));
+        let domains = types.iter().filter(|id| self.catalog.types.domains.contains_key(*id));
+        for of in enums.chain(domains.map(|id| Made::Domain(*id))) {
+            if let Some((table, at)) = self.columns_of(of).iter().find(|(t, _)| t.schema != schema) {
                 let column = &table.columns[*at].name;
                 let told =
                     format!("dropping a schema whose type column {column} of table {} has", table.name);
                 return Err(SqlError::unsupported(told).hint("Drop the column first."));
             }
-            if let Some(kept) = self.named_by(*of, |kept| kept.schema != schema)?.first() {
+            if let Some(kept) = self.named_by(of, |kept| kept.schema != schema)?.first() {
                 let told = format!("dropping a schema whose type {} names", kept.what);
                 return Err(SqlError::unsupported(told).hint("Drop what names the type first."));
             }
@@ -241,7 +269,7 @@ impl DdlContext<'_> {
     }
 
     /// Errors: 42710. A table or a view is a type too.
-    fn check_type_name(&self, schema: &str, name: &str) -> SqlResult<()> {
+    pub(super) fn check_type_name(&self, schema: &str, name: &str) -> SqlResult<()> {
         self.refuse_name_of_type(schema, name)?;
         match self.catalog.relation_named(schema, name) {
             Some(_) => Err(type_exists(name)),
@@ -255,23 +283,22 @@ impl DdlContext<'_> {
     }
 
     /// Columns of a type by their numbers, with their tables.
-    fn columns_of(&self, of: EnumType) -> Vec<(&Table, usize)> {
-        let is_it = |c: &Column| c.data_type.enumeration() == Some(of);
+    fn columns_of(&self, of: Made) -> Vec<(&Table, usize)> {
         let tables = self.catalog.tables.values();
         tables
             .flat_map(|table| {
-                let columns = table.visible_columns().filter(move |(_, c)| is_it(c));
+                let columns = table.visible_columns().filter(move |(at, _)| of.is_of(table, *at));
                 columns.map(move |(at, _)| (table.as_ref(), at))
             })
             .collect()
     }
 
     /// The texts that the catalog keeps.
-    fn kept_texts(&self, of: EnumType) -> Vec<Kept> {
+    fn kept_texts(&self, of: Made) -> Vec<Kept> {
         let mut texts = Vec::new();
         for table in self.catalog.tables.values() {
-            let meets = has_column_of(table, of);
-            let is_of_type = |column: &Column| column.data_type.enumeration() == Some(of);
+            let meets = of.is_of_some(table);
+            let is_of_type = |column: usize| column < table.columns.len() && of.is_of(table, column);
             let mut add = |kind: Kind, goes: bool, what: String, sql: &str| {
                 let (what, sql) = (format!("{what} of table {}", table.name), format!("SELECT {sql}"));
                 texts.push(Kept { what, schema: table.schema.clone(), sql, kind, meets, goes });
@@ -279,30 +306,30 @@ impl DdlContext<'_> {
             for check in table.checks.iter() {
                 let mut goes = false;
                 check.expr.walk(&mut |e| {
-                    goes |= matches!(e, Expr::Column(at) if table.columns.get(*at).is_some_and(is_of_type));
+                    goes |= matches!(e, Expr::Column(at) if is_of_type(*at));
                 });
                 add(Kind::Rule, goes, format!("constraint {}", check.name), &check.sql);
             }
-            for (_, column) in table.visible_columns() {
+            for (at, column) in table.visible_columns() {
                 let Some(sql) = &column.default else { continue };
                 let (kind, what) = match column.identity {
                     Identity::Generated => (Kind::Rule, format!("column {}", column.name)),
                     _ => (Kind::Default, format!("default value for column {}", column.name)),
                 };
-                add(kind, is_of_type(column), what, sql);
+                add(kind, is_of_type(at), what, sql);
             }
             for (number, column) in table.columns.iter().enumerate() {
                 let Some(index) = table.indexes.iter().find(|index| index.owns(number)) else { continue };
                 let text = column.default.as_deref().unwrap_or_default();
                 let reads = |e: &ast::Expr| {
                     let ast::Expr::Identifier(ident) = e else { return false };
-                    table.column_named(&names::fold(ident)).is_some_and(|at| is_of_type(&table.columns[at]))
+                    table.column_named(&names::fold(ident)).is_some_and(is_of_type)
                 };
                 let goes = finds(&format!("SELECT {text}"), &reads).unwrap_or_default();
                 add(Kind::Rule, goes, format!("index {}", index.name), text);
             }
         }
-        let used = |id: &TableId| self.catalog.relation(*id).is_some_and(|r| has_column_of(r.shape(), of));
+        let used = |id: &TableId| self.catalog.relation(*id).is_some_and(|r| of.is_of_some(r.shape()));
         for view in self.catalog.views.values() {
             let shape = &view.shape;
             texts.push(Kept {
@@ -319,8 +346,9 @@ impl DdlContext<'_> {
 
     /// Errors: 0A000 where a view or a rule has a label as a literal: it would mean nothing, or another label.
     fn refuse_spelled_out(&self, of: EnumType, label: &str) -> SqlResult<()> {
-        for kept in self.kept_texts(of).iter().filter(|kept| kept.kind != Kind::Default) {
-            if (kept.meets || finds(&kept.sql, &names_it(of))?) && finds(&kept.sql, &has_label(label))? {
+        let made = Made::Enum(of);
+        for kept in self.kept_texts(made).iter().filter(|kept| kept.kind != Kind::Default) {
+            if (kept.meets || finds(&kept.sql, &names_it(made))?) && finds(&kept.sql, &has_label(label))? {
                 return Err(spelled_out(of, &kept.what));
             }
         }
@@ -328,7 +356,7 @@ impl DdlContext<'_> {
     }
 
     /// The texts among those that are asked for that name a type.
-    fn named_by(&self, of: EnumType, is_asked_for: impl Fn(&Kept) -> bool) -> SqlResult<Vec<Kept>> {
+    fn named_by(&self, of: Made, is_asked_for: impl Fn(&Kept) -> bool) -> SqlResult<Vec<Kept>> {
         let mut found = Vec::new();
         for kept in self.kept_texts(of).into_iter().filter(is_asked_for) {
             if finds(&kept.sql, &names_it(of))? {
@@ -361,7 +389,8 @@ impl DdlContext<'_> {
                     continue;
                 }
                 let text = format!("SELECT {sql}");
-                if (is_of_type || finds(&text, &names_it(of))?) && finds(&text, &has_label(from))? {
+                if (is_of_type || finds(&text, &names_it(Made::Enum(of)))?) && finds(&text, &has_label(from))?
+                {
                     let what = format!("default value for column {} of table {}", before.name, table.name);
                     return Err(spelled_out(of, &what));
                 }
@@ -393,19 +422,18 @@ fn spelled_out(of: EnumType, what: &str) -> SqlError {
 }
 
 /// Whether an expression names a type.
-fn names_it(of: EnumType) -> impl Fn(&ast::Expr) -> bool {
+fn names_it(of: Made) -> impl Fn(&ast::Expr) -> bool {
     move |e| {
         let named = match e {
             ast::Expr::Cast { data_type, .. } => Some(data_type),
             ast::Expr::TypedString(typed) => Some(&typed.data_type),
             _ => None,
         };
-        named.is_some_and(|t| names::data_type(t).is_ok_and(|t| t.enumeration() == Some(of)))
+        named.is_some_and(|t| match of {
+            Made::Enum(of) => names::data_type(t).is_ok_and(|t| t.enumeration() == Some(of)),
+            Made::Domain(id) => names::domain(t).is_some_and(|domain| domain.id == id),
+        })
     }
-}
-
-fn has_column_of(table: &Table, of: EnumType) -> bool {
-    table.columns.iter().any(|c| c.data_type.enumeration() == Some(of))
 }
 
 /// Whether an expression is a label as a literal, or an array with it as one.

@@ -12,7 +12,7 @@ use crate::views::{Ctes, find, quoted};
 use crate::walk::{self, WalkMut};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::{SchemaAction, Table};
-use base::views::{Relation, View};
+use base::views::{CheckOption, Relation, View};
 use base::{DataType, TableId};
 use sqlparser::ast::{
     self, Expr, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
@@ -34,6 +34,20 @@ pub(super) struct Kept {
     pub columns: Vec<Column>,
 }
 
+/// Errors: 22023.
+fn check_option(option: Option<&str>) -> SqlResult<CheckOption> {
+    match option {
+        None => Ok(CheckOption::No),
+        Some("local") => Ok(CheckOption::Local),
+        Some("cascaded") => Ok(CheckOption::Cascaded),
+        Some(other) => {
+            let told = format!("invalid value for enum option \"check_option\": {other}");
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, told)
+                .detail("Valid values are \"local\" and \"cascaded\"."))
+        }
+    }
+}
+
 const INVALID: SqlState = SqlState(*b"42P16");
 
 impl DdlContext<'_> {
@@ -51,9 +65,10 @@ impl DdlContext<'_> {
         if create.materialized {
             return self.create_materialized(create);
         }
-        if !matches!(create.options, ast::CreateTableOptions::None) || create.params.is_some() {
-            return Err(SqlError::unsupported("CREATE VIEW with options"));
-        }
+        let check_option = match crate::parse::check_option(&create.options) {
+            Some(option) if create.params.is_none() => check_option(option.as_deref())?,
+            _ => return Err(SqlError::unsupported("CREATE VIEW with options")),
+        };
         let reads_temporary = !create.temporary && self.reads_temporary(&create.query);
         let (schema, name) = self.new_name(&create.name, create.temporary || reads_temporary)?;
         if reads_temporary {
@@ -76,9 +91,12 @@ impl DdlContext<'_> {
         let typed = names.into_iter().zip(columns.iter().map(|column| column.data_type)).collect();
         let shape = View::shape(id, schema, name, typed);
         let type_oids = columns.iter().map(|column| column.type_oid).collect();
-        let view = View { shape: shape.into(), type_oids, definition, uses };
+        let view = View { shape: shape.into(), type_oids, definition, uses, check_option };
         if let Some(before) = before {
             check_replaced(before, &view)?;
+        }
+        if check_option != CheckOption::No {
+            crate::views::refuse_check_option(self.catalog, &view)?;
         }
         ddl.actions.push(SchemaAction::PutView(view));
         Ok(ddl)

@@ -361,9 +361,13 @@ impl ExprLowering<'_> {
         Ok(Typed::known(Expr::Call(function, vec![value.expr]), data_type))
     }
 
-    /// The type of a name, which may be one of the catalog's.
+    /// The type of a name, which may be one of the catalog's. Errors: 0A000 for a domain, whose rules are computed by
+    /// queries.
     fn named_type(&self, written: &ast::DataType) -> SqlResult<DataType> {
-        crate::user_types::within(self.catalog, self.search_path, || names::data_type(written))
+        crate::user_types::within(self.catalog, self.search_path, || match names::domain(written) {
+            Some(domain) => Err(SqlError::unsupported(format!("a cast to domain {} here", domain.name))),
+            None => names::data_type(written),
+        })
     }
 
     fn cast(&mut self, e: &ast::Expr, to: &ast::DataType) -> Lowered<Typed> {

@@ -209,7 +209,7 @@ impl Lowering<'_> {
             defaults.push(if column.hidden && table.primary_key.contains(&number) {
                 bind::volatile(Volatile::RowId)
             } else if let Some(sql) =
-                column.default.as_ref().filter(|_| column.identity != Identity::Generated)
+                table.default_of(number).filter(|_| column.identity != Identity::Generated)
             {
                 let parsed = parse_expr(sql)?;
                 self.exprs(&scope)
@@ -459,6 +459,7 @@ pub fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
         format!("Failing row contains ({}).", shown.join(", "))
     };
     base::row::check_size(values).map_err(|e| e.table(&table.name))?;
+    table.check_domains(values)?;
     for (i, column) in table.columns.iter().enumerate() {
         if values[i].is_null() && (column.not_null || table.primary_key.contains(&i)) {
             return Err(SqlError::new(

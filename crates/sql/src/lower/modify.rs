@@ -171,7 +171,8 @@ fn looked_at(
     condition: Option<&Expr>,
     returning: Option<&Projection>,
 ) -> Option<Arc<Vec<u16>>> {
-    let set = set.filter(|_| table.indexes.is_empty() && table.checks.is_empty())?;
+    let set =
+        set.filter(|_| table.indexes.is_empty() && table.checks.is_empty() && table.domains.is_empty())?;
     let moves = |column: &usize| {
         table.primary_key.contains(column) || table.partition_column().as_ref() == Some(column)
     };

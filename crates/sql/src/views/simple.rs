@@ -13,7 +13,7 @@ use crate::walk;
 use base::TableId;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::Table;
-use base::views::{Relation, View};
+use base::views::{CheckOption, Relation, View};
 use rewriting::{has_call, has_subquery};
 use sqlparser::ast::{self, Expr, ObjectName, Query, SelectItem, SetExpr, Statement, TableFactor};
 use std::collections::BTreeMap;
@@ -23,6 +23,24 @@ use std::ops::ControlFlow;
 pub(super) struct OverTable {
     pub statement: Statement,
     pub table: TableId,
+}
+
+/// What rows have to fulfil that are written through views, as far as these have been gone through.
+#[derive(Default)]
+pub(super) struct Checks {
+    pub views: Vec<String>,
+    /// A view above says so of all views below it.
+    cascades: bool,
+}
+
+impl Checks {
+    /// Whether rows written through a view have to be rows of it.
+    fn concern(&mut self, view: &View, verb: Verb) -> bool {
+        let is_concerned = matches!(verb, Verb::Insert | Verb::Update)
+            && (self.cascades || view.check_option != CheckOption::No);
+        self.cascades |= view.check_option == CheckOption::Cascaded;
+        is_concerned
+    }
 }
 
 /// What a simple view shows.
@@ -40,7 +58,11 @@ struct Simple<'c> {
 
 /// The statement with the view that it is about replaced by what the view is about; `None`: it is not about one simple
 /// view. Errors: 55000, 0A000, 42703, 42501.
-pub(super) fn over_table(check: &Check<'_>, statement: &Statement) -> SqlResult<Option<OverTable>> {
+pub(super) fn over_table(
+    check: &Check<'_>,
+    statement: &Statement,
+    checks: &mut Checks,
+) -> SqlResult<Option<OverTable>> {
     let Some((name, verb)) = target(statement) else { return Ok(None) };
     let Some(Relation::View(view)) = find(check, name) else { return Ok(None) };
     let query = query_of(view)?;
@@ -49,7 +71,7 @@ pub(super) fn over_table(check: &Check<'_>, statement: &Statement) -> SqlResult<
         (Err(_), Verb::Read) => return Ok(None),
         (Err(why), verb) => return Err(verb.refused(&view.shape.name, why)),
     };
-    let rewritten = match (simple.rewritten(statement)?, verb) {
+    let mut rewritten = match (simple.rewritten(statement)?, verb) {
         (Some(rewritten), _) => rewritten,
         (None, Verb::Read) => return Ok(None),
         (None, verb) => {
@@ -60,6 +82,9 @@ pub(super) fn over_table(check: &Check<'_>, statement: &Statement) -> SqlResult<
             )));
         }
     };
+    if checks.concern(view, verb) && simple.tell_condition(&mut rewritten) {
+        checks.views.push(view.shape.name.clone());
+    }
     // The owner has to have the right to do the same to what is below.
     with_owner(check, view, |owner| owner.statement(&rewritten))?;
     let table = simple.base.id;
@@ -195,6 +220,19 @@ pub(super) fn is_updatable(check: &Check<'_>, view: &View) -> bool {
         _ => true,
     };
     below && simple.columns.values().any(Option::is_some)
+}
+
+/// Why a view cannot be written to, in PostgreSQL's words; `None`: it can.
+pub(super) fn refused(check: &Check<'_>, view: &View) -> Option<&'static str> {
+    let query = query_of(view).ok()?;
+    let simple = match simple(check, view, &query) {
+        Ok(simple) => simple,
+        Err(why) => return Some(why),
+    };
+    match check.catalog.relation(simple.base.id) {
+        Some(Relation::View(below)) => refused(check, below),
+        _ => None,
+    }
 }
 
 /// Whether an expression holds a call that may not be one value for each row.

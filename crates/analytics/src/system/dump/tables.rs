@@ -8,11 +8,12 @@ use crate::system::definitions::primary_index;
 use crate::system::pg_tables::{
     check_oid, default_oid, has_primary_key, has_triggers, primary_key_oid, schema_oid,
 };
-use crate::system::{Made, privileges};
+use crate::system::{Made, domains, privileges};
 use base::comments::Commented;
 use base::roles::{Object, Privileges};
 use base::schema::{Identity, Index, Table};
-use base::{DataType, Datum};
+use base::views::CheckOption;
+use base::{DataType, Datum, TableId};
 use sql::ddl::indexes::written::{self, Style};
 use sql::lower::oid;
 use sql::types::type_modifier;
@@ -95,6 +96,15 @@ const RELATIONS: &[(&str, DataType)] = &[
     ("ispartition", BOOL),
 ];
 
+/// WITH CHECK OPTION of a view.
+fn check_option(context: &Context<'_>, id: TableId) -> Datum {
+    match context.catalog.views.get(&id).map(|view| view.check_option) {
+        Some(CheckOption::Local) => text("LOCAL"),
+        Some(CheckOption::Cascaded) => text("CASCADED"),
+        _ => Datum::Null,
+    }
+}
+
 /// Where rows live is no storage parameter of PostgreSQL's, and is left out.
 fn relations(context: &Context<'_>) -> Made {
     let mut made = Made::new(RELATIONS);
@@ -143,7 +153,7 @@ fn relations(context: &Context<'_>) -> Made {
                 int(0),
                 Datum::Null,
                 text("{}"),
-                Datum::Null,
+                check_option(context, id),
                 if matches!(kind, "r" | "m") { text("heap") } else { Datum::Null },
                 Datum::Bool(owned.is_some_and(|(.., is_identity)| is_identity)),
                 no(),
@@ -196,9 +206,10 @@ fn columns(context: &Context<'_>) -> Made {
     for table in sql::materialized::shapes(context.catalog) {
         for (number, column) in table.visible_columns() {
             let identity = if column.identity == Identity::Always { "a" } else { "" };
-            let type_name = match column.data_type {
-                sql::types::NUMERIC => "numeric".to_string(),
-                other => other.name(),
+            let type_name = match (table.domains.get(&number), column.data_type) {
+                (Some(domain), _) => domains::qualified(domain),
+                (None, sql::types::NUMERIC) => "numeric".to_string(),
+                (None, other) => other.name(),
             };
             made.rows.push(vec![
                 int(oid(table.id)),

@@ -1,24 +1,73 @@
-//! What a cluster has one of: `pg_database`, `pg_tablespace`, `pg_settings`, `pg_available_extensions`.
+//! What a cluster has one of: `pg_database`, `pg_tablespace`, `pg_settings`, `pg_extension`, `pg_available_extensions`.
 
 use super::super::{Made, privileges};
-use super::{BOOL, DATABASE, INT, OID, OWNER, TEXT, int, text};
+use super::{BOOL, DATABASE, INT, OID, OWNER, PG_CATALOG, TEXT, array_of, int, text, texts};
 use crate::context::Context;
 use base::Datum;
 use base::roles::{Object, Privileges};
 
 /// What is the same in every session; `SHOW ALL` tells the rest.
+pub(in super::super) const PRESET: [(&str, &str, &str); 5] = [
+    ("block_size", "8192", "integer"),
+    ("max_identifier_length", "63", "integer"),
+    ("max_index_keys", "32", "integer"),
+    ("server_encoding", "UTF8", "string"),
+    ("server_version_num", "150000", "integer"),
+];
+
 pub(super) fn settings() -> Made {
-    let mut made = Made::new(&[("name", TEXT), ("setting", TEXT), ("unit", TEXT), ("category", TEXT)]);
-    let known = [
-        ("block_size", "8192"),
-        ("max_identifier_length", "63"),
-        ("max_index_keys", "32"),
-        ("server_encoding", "UTF8"),
-        ("server_version_num", "150000"),
-    ];
-    let row =
-        |(name, setting): (&str, &str)| vec![text(name), text(setting), Datum::Null, text("Preset Options")];
-    made.rows = known.into_iter().map(row).collect();
+    let mut made = Made::new(&[
+        ("name", TEXT),
+        ("setting", TEXT),
+        ("unit", TEXT),
+        ("category", TEXT),
+        ("context", TEXT),
+        ("vartype", TEXT),
+        ("source", TEXT),
+        ("boot_val", TEXT),
+        ("reset_val", TEXT),
+    ]);
+    let row = |(name, setting, kind): (&str, &str, &str)| {
+        let words = ["Preset Options", "internal", kind, "default", setting, setting];
+        let words = words.iter().map(text);
+        [text(name), text(setting), Datum::Null].into_iter().chain(words).collect()
+    };
+    made.rows = PRESET.into_iter().map(row).collect();
+    made
+}
+
+/// Who may change which setting: nobody was told by name.
+pub(super) fn parameter_privileges() -> Made {
+    Made::new(&[("oid", OID), ("parname", TEXT), ("paracl", texts())])
+}
+
+/// The number that PostgreSQL 15 gives `plpgsql` when a database is made.
+const PLPGSQL: u32 = 13_540;
+
+/// What is there without CREATE EXTENSION, as in a new database of PostgreSQL's.
+pub(super) fn extensions() -> Made {
+    let mut made = Made::new(&[
+        ("oid", OID),
+        ("extname", TEXT),
+        ("extowner", OID),
+        ("extnamespace", OID),
+        ("extrelocatable", BOOL),
+        ("extversion", TEXT),
+        ("extconfig", array_of(OID)),
+        ("extcondition", texts()),
+    ]);
+    let no = Datum::Bool(false);
+    let (name, version) = (text("plpgsql"), text("1.0"));
+    made.rows.push(vec![
+        int(PLPGSQL),
+        name,
+        int(OWNER),
+        int(PG_CATALOG),
+        no,
+        version,
+        Datum::Null,
+        Datum::Null,
+    ]);
     made
 }
 

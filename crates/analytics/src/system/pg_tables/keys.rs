@@ -3,15 +3,17 @@
 use super::super::Made;
 use super::super::definitions::{key_numbers, primary_index};
 use super::{
-    BOOL, INT, OID, SMALL, TEXT, check_oid, foreign_key_oid, has_primary_key, int, primary_key_oid,
-    schema_oid, text,
+    BOOL, INT, OID, SMALL, TEXT, check_oid, constraint_oid, foreign_key_oid, has_primary_key, int,
+    primary_key_oid, schema_oid, text,
 };
 use crate::context::Context;
-use base::Datum;
+use base::domain::Domain;
 use base::schema::foreign::{Action, Timing};
-use base::schema::{ForeignKey, Index, Table};
+use base::schema::{Check, ForeignKey, Index, Table};
+use base::{DataType, Datum};
 use sql::ddl::indexes::written::{self, Style};
 use sql::lower::oid;
+use std::sync::Arc;
 
 /// A row per column of a vector: see [`super::vectors`].
 pub(super) fn keys(of: Made, key: &str, vector: &str) -> Made {
@@ -195,6 +197,7 @@ pub(super) fn constraint(context: &Context<'_>) -> Made {
             add(check_oid(table, nth), &check.name, table, "c", 0, None, text(&check.sql));
         }
     }
+    made.rows.extend(of_domains(context, &made.columns));
     let at = |name: &str| made.columns.iter().position(|(n, _)| *n == name).expect("a column of this table");
     let (validated, number) = (at("convalidated"), at("oid"));
     for table in context.catalog.tables.values() {
@@ -209,6 +212,31 @@ pub(super) fn constraint(context: &Context<'_>) -> Made {
         }
     }
     made
+}
+
+/// Rows of domains in `pg_constraint`, whose columns are given.
+fn of_domains(context: &Context<'_>, columns: &[(&'static str, DataType)]) -> Vec<Vec<Datum>> {
+    let domains = context.catalog.types.domains.values();
+    let checks =
+        domains.flat_map(|domain| domain.checks.iter().enumerate().map(move |check| (domain, check)));
+    let row = |(domain, (nth, check)): (&Arc<Domain>, (usize, &Check))| {
+        let field = |(name, _): &(&str, DataType)| match *name {
+            "oid" => int(constraint_oid(domain.id, nth)),
+            "conname" => text(&check.name),
+            "connamespace" => int(schema_oid(context, &domain.schema)),
+            "contype" => text("c"),
+            "contypid" => int(oid(domain.id)),
+            "condeferrable" | "condeferred" | "connoinherit" => Datum::Bool(false),
+            "convalidated" => Datum::Bool(check.is_validated),
+            "conislocal" => Datum::Bool(true),
+            "confupdtype" | "confdeltype" | "confmatchtype" => text(" "),
+            "conkey" | "confkey" => Datum::Null,
+            "conbin" => text(&check.sql),
+            _ => Datum::Int(0),
+        };
+        columns.iter().map(field).collect()
+    };
+    checks.map(row).collect()
 }
 
 /// Column numbers as an array of smallint prints them.

@@ -1,6 +1,6 @@
 //! `pg_tables` and `pg_indexes`: what there is, by names.
 
-use super::{BOOL, Made, Owned, TEXT, has_primary_key, privileges, text};
+use super::{BOOL, Made, OID, Owned, TEXT, array_of, has_primary_key, privileges, text};
 use crate::context::Context;
 use base::Datum;
 use base::schema::Index;
@@ -58,4 +58,18 @@ pub(super) fn indexes(context: &Context<'_>) -> Made {
         table.indexes.iter().for_each(&mut add);
     }
     made
+}
+
+/// Policies of rows, of which there are none.
+pub(super) fn policies() -> Made {
+    Made::new(&[
+        ("oid", OID),
+        ("polname", TEXT),
+        ("polrelid", OID),
+        ("polcmd", TEXT),
+        ("polpermissive", BOOL),
+        ("polroles", array_of(OID)),
+        ("polqual", TEXT),
+        ("polwithcheck", TEXT),
+    ])
 }

@@ -65,6 +65,7 @@ impl Session {
             }
             Plan::Merge(plan) => self.describe_whole(plan.explained(), plan.table(), None),
             Plan::LockedJoin(plan) => self.describe_locked_join(plan),
+            Plan::Checked(plan) => self.describe(&plan.write, parameters, types),
             Plan::With(plan) => self.describe_with(plan, parameters, types),
             Plan::Call(plan) => self.describe_call(plan, &values),
             Plan::Utility(statement) => {

@@ -1,7 +1,7 @@
 //! What ALTER TABLE does to columns: DROP COLUMN, ALTER COLUMN, RENAME COLUMN.
 
 use super::super::create_table;
-use super::super::sequences::sequence_options;
+use super::super::sequence_options::Options;
 use super::Altering;
 use crate::ddl::foreign_keys::are_comparable;
 use crate::ddl::{DdlContext, indexes};
@@ -125,6 +125,7 @@ impl DdlContext<'_> {
             ColumnOperation::DropDefault => next.columns[column].default = None,
             ColumnOperation::SetDataType { data_type, using, .. } => {
                 let to = names::data_type(data_type)?;
+                next.set_domain(column, names::domain(data_type));
                 return self.alter_type(altering, column, to, using.as_ref());
             }
             ColumnOperation::AddGenerated { generated_as, sequence_options: options } => {
@@ -147,7 +148,8 @@ impl DdlContext<'_> {
                     Some(ast::GeneratedAs::Always) => Identity::Always,
                     _ => Identity::ByDefault,
                 };
-                let options = sequence_options(options.as_deref().unwrap_or_default())?;
+                let options = Options::declared(options.as_deref().unwrap_or_default())?;
+                let options = options.made(Some(next.columns[column].data_type))?;
                 create_table::give_sequence(self, next, column, options, next_id, extras);
             }
         }
@@ -290,6 +292,7 @@ impl DdlContext<'_> {
 
 /// A column that is there no more: its place stays, its name is free.
 pub(in crate::ddl) fn hide(table: &mut Table, column: usize) {
+    table.set_domain(column, None);
     let described = &mut table.columns[column];
     described.name = format!("........meridian.dropped.{}........", column + 1);
     described.hidden = true;

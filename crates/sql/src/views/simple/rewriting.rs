@@ -268,6 +268,27 @@ impl Simple<'_> {
         Ok(self.returned(&mut insert.returning, &alias))
     }
 
+    /// Has a rewritten write return, behind all else, whether its rows are rows of the view. False: any row is.
+    pub(super) fn tell_condition(&self, statement: &mut Statement) -> bool {
+        let (returning, alias) = match statement {
+            Statement::Insert(insert) => {
+                (&mut insert.returning, insert.table_alias.as_ref().map(|a| &a.alias))
+            }
+            Statement::Update(update) => {
+                let alias = match &update.table.relation {
+                    TableFactor::Table { alias, .. } => alias.as_ref().map(|alias| &alias.name),
+                    _ => None,
+                };
+                (&mut update.returning, alias)
+            }
+            _ => return false,
+        };
+        let Some(expr) = alias.and_then(|alias| self.condition(alias)) else { return false };
+        let told = SelectItem::ExprWithAlias { expr, alias: Ident::new("is_of_view") };
+        returning.get_or_insert_default().push(told);
+        true
+    }
+
     fn returned(&self, returning: &mut Option<Vec<SelectItem>>, alias: &Ident) -> bool {
         let Some(items) = returning else { return true };
         match self.items(items, alias) {

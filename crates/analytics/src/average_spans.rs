@@ -1,0 +1,130 @@
+//! `avg` of intervals, which the planner does not know.
+//!
+//! A statement that the planner refuses for it is planned again with this `avg` in the place of its own. Where its argument is
+//! no interval, [`super::exact_aggregates`] puts the planner's own back.
+
+use super::scalars::{arrow_span, span};
+use base::interval::Interval;
+use base::{SqlError, SqlState};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::{
+    DataType, Field, FieldRef, Int64Type, IntervalMonthDayNanoType, IntervalUnit,
+};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use std::sync::Arc;
+
+const SPAN: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+
+/// What the planner says of an average of intervals.
+pub(super) fn is_refused(error: &SqlError) -> bool {
+    error.state == SqlState::UNDEFINED_FUNCTION && error.message.starts_with("function avg(interval)")
+}
+
+/// The function for a planner.
+pub(super) fn function() -> AggregateUDF {
+    AggregateUDF::new_from_impl(Average { signature: Signature::user_defined(Volatility::Immutable) })
+}
+
+/// Whether an aggregate is this one.
+pub(super) fn is_this(function: &AggregateUDF) -> bool {
+    function.inner().downcast_ref::<Average>().is_some()
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Average {
+    signature: Signature,
+}
+
+impl AggregateUDFImpl for Average {
+    fn name(&self) -> &str {
+        "avg"
+    }
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
+            [DataType::Interval(_)] => Ok(vec![SPAN]),
+            // The planner's own takes its place.
+            other => Ok(other.to_vec()),
+        }
+    }
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [DataType::Interval(_)] => Ok(SPAN),
+            [DataType::Decimal128(..)] => avg_udaf().return_type(types),
+            _ => Ok(DataType::Float64),
+        }
+    }
+    fn state_fields(&self, arguments: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let field = |name: &str, data_type| -> FieldRef {
+            Arc::new(Field::new(format!("{}[{name}]", arguments.name), data_type, true))
+        };
+        Ok(vec![field("sum", SPAN), field("count", DataType::Int64)])
+    }
+    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(Sum::default()))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Sum {
+    sum: Interval,
+    count: i64,
+}
+
+impl Sum {
+    /// Errors: 22008.
+    fn take(&mut self, values: &ArrayRef, counts: impl Fn(usize) -> i64) -> Result<()> {
+        let values = values.as_primitive::<IntervalMonthDayNanoType>();
+        for at in (0..values.len()).filter(|at| values.is_valid(*at)) {
+            self.sum = self.sum.checked_add(span(values.value(at))).map_err(external)?;
+            self.count += counts(at);
+        }
+        Ok(())
+    }
+}
+
+impl Accumulator for Sum {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.take(&values[0], |_| 1)
+    }
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let counts = states[1].as_primitive::<Int64Type>();
+        self.take(&states[0], |at| counts.value(at))
+    }
+    /// Frames that move on are summed by what enters and what leaves.
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let values = values[0].as_primitive::<IntervalMonthDayNanoType>();
+        for value in values.iter().flatten() {
+            self.sum = self.sum.checked_sub(span(value)).map_err(external)?;
+            self.count -= 1;
+        }
+        Ok(())
+    }
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        if self.count == 0 {
+            return Ok(ScalarValue::IntervalMonthDayNano(None));
+        }
+        let average = self.sum.checked_div(self.count as f64).and_then(arrow_span).map_err(external)?;
+        Ok(ScalarValue::IntervalMonthDayNano(Some(average)))
+    }
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let sum = arrow_span(self.sum).map_err(external)?;
+        Ok(vec![ScalarValue::IntervalMonthDayNano(Some(sum)), ScalarValue::Int64(Some(self.count))])
+    }
+    fn size(&self) -> usize {
+        size_of_val(self)
+    }
+}
+
+fn external(error: SqlError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}

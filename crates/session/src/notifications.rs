@@ -1,0 +1,294 @@
+//! LISTEN and NOTIFY: messages between the sessions of one process.
+//!
+//! IN: channels that sessions listen to; messages of transactions that have committed. OUT: messages in the mailbox of each
+//! session that listens to their channel. KEEPS: messages of one transaction stand together and in their order in every
+//! mailbox, and transactions stand in one order in all of them; what a session that has ended listened to is forgotten.
+//!
+//! Regions of one process share their messages. Processes do not: a session hears what is said in its own process.
+
+use base::error::{SqlResult, SqlState};
+use base::{Datum, SqlError};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+
+/// Bytes that wait for one session, whose client is in a transaction or does not read.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a message's payload, and of a channel's name, as in PostgreSQL.
+const PAYLOAD_BYTES_MAX: usize = 8_000;
+const CHANNEL_BYTES_MAX: usize = 64;
+/// What a message takes beside its text.
+const MESSAGE_BYTES: usize = 64;
+
+/// A message, as its listeners get it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notification {
+    /// The session that sent it.
+    pub process_id: i32,
+    pub channel: Arc<str>,
+    pub payload: Arc<str>,
+}
+
+impl Notification {
+    fn bytes(&self) -> usize {
+        MESSAGE_BYTES + self.channel.len() + self.payload.len()
+    }
+}
+
+/// What a statement says; it counts when its transaction commits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Said {
+    Listen(String),
+    Unlisten(String),
+    UnlistenAll,
+    Notify(String, String),
+}
+
+impl Said {
+    /// Errors: 22023 for names and payloads that are none.
+    pub fn listen(channel: String) -> SqlResult<Said> {
+        check_channel(&channel).map(|()| Said::Listen(channel))
+    }
+
+    /// The same.
+    pub fn notify(channel: String, payload: String) -> SqlResult<Said> {
+        check_channel(&channel)?;
+        match payload.len() < PAYLOAD_BYTES_MAX {
+            true => Ok(Said::Notify(channel, payload)),
+            false => Err(invalid("payload string too long")),
+        }
+    }
+
+    /// Of the arguments of `pg_notify`, where NULL is an empty text.
+    pub fn called(arguments: &[Datum]) -> SqlResult<Said> {
+        let text = |at: usize| match arguments.get(at) {
+            Some(Datum::Text(text)) => text.to_string(),
+            _ => String::new(),
+        };
+        Said::notify(text(0), text(1))
+    }
+}
+
+fn check_channel(channel: &str) -> SqlResult<()> {
+    match channel.len() {
+        0 => Err(invalid("channel name cannot be empty")),
+        CHANNEL_BYTES_MAX.. => Err(invalid("channel name too long")),
+        _ => Ok(()),
+    }
+}
+
+fn invalid(message: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+/// Who listens to what in a process.
+#[derive(Default)]
+pub struct Notifications {
+    channels: Mutex<BTreeMap<String, BTreeMap<i32, Arc<Mailbox>>>>,
+}
+
+/// What waits for one session.
+#[derive(Default)]
+pub struct Mailbox {
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    messages: VecDeque<Notification>,
+    bytes: usize,
+}
+
+impl Mailbox {
+    /// Waits until there is a message.
+    pub async fn arrived(&self) {
+        loop {
+            let arrived = self.arrived.notified();
+            if !self.waiting().messages.is_empty() {
+                return;
+            }
+            arrived.await;
+        }
+    }
+
+    /// Empties it.
+    pub fn take(&self) -> Vec<Notification> {
+        let mut waiting = self.waiting();
+        waiting.bytes = 0;
+        waiting.messages.drain(..).collect()
+    }
+
+    fn put(&self, messages: &[Notification]) {
+        let mut waiting = self.waiting();
+        waiting.bytes += messages.iter().map(Notification::bytes).sum::<usize>();
+        waiting.messages.extend(messages.iter().cloned());
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
+        self.waiting.lock().expect("no panic while messages are put")
+    }
+}
+
+/// A session that may listen; dropping it ends that.
+pub(crate) struct Listener {
+    all: Arc<Notifications>,
+    process_id: i32,
+    pub mailbox: Arc<Mailbox>,
+}
+
+impl Listener {
+    pub fn new(all: Arc<Notifications>, process_id: i32) -> Listener {
+        Listener { all, process_id, mailbox: Arc::default() }
+    }
+
+    /// Whether there is room for what a transaction says, before it commits. Errors: 54000.
+    pub fn check_room(&self, said: &[Said]) -> SqlResult<()> {
+        let channels = self.all.channels();
+        for (channel, messages) in self.by_channel(said) {
+            let bytes: usize = messages.iter().map(Notification::bytes).sum();
+            let listeners = channels.get(channel.as_ref()).into_iter().flat_map(BTreeMap::values);
+            if listeners.into_iter().any(|mailbox| mailbox.waiting().bytes + bytes > WAITING_BYTES_MAX) {
+                let message = "too many notifications in the NOTIFY queue";
+                return Err(SqlError::new(SqlState(*b"54000"), message)
+                    .detail(format!("A session that listens to \"{channel}\" has not taken its messages."))
+                    .hint("End that session's transaction, or the session."));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a transaction has said counts from now on: what it listens to first.
+    pub fn carry_out(&self, said: &[Said]) {
+        let mut channels = self.all.channels();
+        for one in said {
+            match one {
+                Said::Listen(channel) => {
+                    let listeners = channels.entry(channel.clone()).or_default();
+                    listeners.insert(self.process_id, self.mailbox.clone());
+                }
+                Said::Unlisten(channel) => {
+                    channels.get_mut(channel).map(|listeners| listeners.remove(&self.process_id));
+                }
+                Said::UnlistenAll => self.unlisten_all(&mut channels),
+                Said::Notify(..) => {}
+            }
+        }
+        channels.retain(|_, listeners| !listeners.is_empty());
+        let messages = self.messages(said);
+        let mut by_listener: BTreeMap<i32, (Arc<Mailbox>, Vec<Notification>)> = BTreeMap::new();
+        for message in messages {
+            for (process, mailbox) in channels.get(message.channel.as_ref()).into_iter().flatten() {
+                let of_it = by_listener.entry(*process).or_insert_with(|| (mailbox.clone(), Vec::new()));
+                of_it.1.push(message.clone());
+            }
+        }
+        // Under the lock: transactions come in one order everywhere.
+        by_listener.values().for_each(|(mailbox, messages)| mailbox.put(messages));
+    }
+
+    /// The messages among what was said, each once.
+    fn messages(&self, said: &[Said]) -> Vec<Notification> {
+        let mut known = BTreeSet::new();
+        let mut messages = Vec::new();
+        for one in said {
+            if let Said::Notify(channel, payload) = one
+                && known.insert((channel, payload))
+            {
+                let (channel, payload) = (channel.as_str().into(), payload.as_str().into());
+                messages.push(Notification { process_id: self.process_id, channel, payload });
+            }
+        }
+        messages
+    }
+
+    fn by_channel(&self, said: &[Said]) -> BTreeMap<Arc<str>, Vec<Notification>> {
+        let mut all: BTreeMap<Arc<str>, Vec<Notification>> = BTreeMap::new();
+        for message in self.messages(said) {
+            all.entry(message.channel.clone()).or_default().push(message);
+        }
+        all
+    }
+
+    fn unlisten_all(&self, channels: &mut BTreeMap<String, BTreeMap<i32, Arc<Mailbox>>>) {
+        channels.values_mut().for_each(|listeners| {
+            listeners.remove(&self.process_id);
+        });
+        channels.retain(|_, listeners| !listeners.is_empty());
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let mut channels = self.all.channels();
+        self.unlisten_all(&mut channels);
+    }
+}
+
+impl Notifications {
+    fn channels(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, BTreeMap<i32, Arc<Mailbox>>>> {
+        self.channels.lock().expect("no panic while listeners are looked up")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notify(payload: &str) -> Said {
+        Said::notify("c".into(), payload.into()).unwrap()
+    }
+
+    fn payloads(listener: &Listener) -> Vec<String> {
+        listener.mailbox.take().iter().map(|message| message.payload.to_string()).collect()
+    }
+
+    #[test]
+    fn those_who_listen_get_each_message_of_a_transaction_once_and_in_order() {
+        let all = Arc::new(Notifications::default());
+        let [a, b] = [1, 2].map(|process| Listener::new(all.clone(), process));
+        b.carry_out(&[notify("lost")]);
+        a.carry_out(&[Said::listen("c".into()).unwrap(), Said::listen("c".into()).unwrap()]);
+        b.carry_out(&[notify("x"), notify("y"), notify("x")]);
+        a.carry_out(&[notify("own")]);
+        assert_eq!(payloads(&a), ["x", "y", "own"]);
+        assert_eq!(payloads(&b), Vec::<String>::new());
+        a.carry_out(&[notify("both"), Said::UnlistenAll]);
+        assert_eq!(payloads(&a), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_an_ended_session_listened_to_is_forgotten() {
+        let all = Arc::new(Notifications::default());
+        let a = Listener::new(all.clone(), 1);
+        a.carry_out(&[Said::listen("c".into()).unwrap(), Said::listen("d".into()).unwrap()]);
+        a.carry_out(&[Said::Unlisten("d".into())]);
+        assert_eq!(all.channels().len(), 1);
+        drop(a);
+        assert!(all.channels().is_empty());
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let all = Arc::new(Notifications::default());
+        let [a, b] = [1, 2].map(|process| Listener::new(all.clone(), process));
+        a.carry_out(&[Said::listen("c".into()).unwrap()]);
+        let long = "x".repeat(PAYLOAD_BYTES_MAX - 1);
+        let mut sent = 0;
+        let refused = loop {
+            let said = [notify(&long)];
+            match b.check_room(&said) {
+                Ok(()) => b.carry_out(&said),
+                Err(error) => break error,
+            }
+            sent += 1;
+        };
+        assert_eq!(refused.state, SqlState(*b"54000"));
+        assert_eq!(payloads(&a).len(), sent);
+        b.check_room(&[notify(&long)]).unwrap();
+        assert!(Said::notify("c".into(), "x".repeat(PAYLOAD_BYTES_MAX)).is_err());
+        assert!(Said::listen(String::new()).is_err() && Said::listen("c".repeat(64)).is_err());
+    }
+}
