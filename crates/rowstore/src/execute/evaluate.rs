@@ -15,7 +15,6 @@ use super::contained::contained;
 use super::departures;
 use super::overlay::Run;
 use super::statement::StatementsAt;
-use super::validated::WritesAt;
 use super::writing::Writing;
 use crate::store::Store;
 use base::error::{SqlError, SqlResult};
@@ -76,8 +75,7 @@ impl Store {
             }
             TxnProgram::Validated(program) => {
                 // Whether they are still valid is for whoever orders it.
-                let is_done = run.take_writes(&program.writes, &mut WritesAt::default())?;
-                assert!(is_done, "one step is enough");
+                run.take_all(&program.writes)?;
                 let here = program.reads.iter().filter(|read| read.partition == self.partition);
                 validated.extend(here.cloned());
             }

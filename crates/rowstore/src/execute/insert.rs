@@ -29,7 +29,7 @@ impl<'a> Run<'a> {
                 return Ok(false);
             }
             at.rows += 1;
-            self.allowance.spend(cost + row.len() as u64 / BYTES_A_UNIT);
+            self.spend(cost + row.len() as u64 / BYTES_A_UNIT);
             self.insert_row(table, row, (on_conflict, arbiter), returning, at)?;
         }
         Ok(true)

@@ -6,7 +6,6 @@
 
 use super::Prepared;
 use super::overlay::Run;
-use super::validated::WritesAt;
 use crate::store::{Store, TableStore};
 use base::error::SqlResult;
 use base::schema::{Catalog, Index, Table};
@@ -67,11 +66,11 @@ impl Store {
     pub(super) fn migrate(&self, transaction: &Transaction, migration: &Migration) -> SqlResult<Prepared> {
         let written = Written::of(&migration.rows);
         let is_checked = self.check_reads(&mut Run::new(self, transaction), &migration.rows.reads, &mut 0)?;
+        assert!(is_checked, "one step is enough");
         let next = self.gather_schema(&migration.change, &written)?;
         let changed = self.changed_tables(&next, &written);
         let mut run = Run::over(self, &changed, transaction);
-        let is_taken = run.take_writes(&migration.rows.writes, &mut WritesAt::default())?;
-        assert!(is_checked && is_taken, "one step is enough");
+        run.take_all(&migration.rows.writes)?;
         Ok(run.prepared)
     }
 

@@ -9,7 +9,7 @@ use crate::versions::{Slot, VersionMap};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::{Placement, stale_schema};
-use base::txn::{AccessMode, Transaction};
+use base::txn::{AccessMode, StatementResult, Transaction};
 use base::{Datum, Key, Place, Row, TableId};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +77,14 @@ impl<'a> Run<'a> {
         let declared = Declared::ordered(transaction.access.at(store.partition), order);
         let (allowance, reads) = (Allowance::WHOLE, RefCell::default());
         Run { store, changed: None, transaction, declared, prepared, allowance, cut: None, reads }
+    }
+    /// Work was done in this step.
+    pub fn spend(&mut self, units: u64) {
+        self.allowance.spend(units);
+    }
+    /// A statement is done.
+    pub fn answer(&mut self, result: StatementResult) {
+        self.prepared.results.push(result);
     }
     /// What the next step goes on with.
     pub fn pause(self) -> Paused {

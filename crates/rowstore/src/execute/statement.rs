@@ -48,7 +48,7 @@ impl<'a> Run<'a> {
             if !self.statement(statement, &mut at.current)? {
                 return Ok(false);
             }
-            self.prepared.results.push(std::mem::take(&mut at.current).result);
+            self.answer(std::mem::take(&mut at.current).result);
             at.done += 1;
         }
         Ok(true)
@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
             let rest = low.map(|low| KeyRange { low, high: target.high.clone() });
             let keys_max = self.allowance.rows_of(cost);
             let (rows, next) = self.rows_from(table, rest.as_ref().unwrap_or(target), keys_max)?;
-            self.allowance.spend(cost.saturating_mul(rows.len().max(1) as u64));
+            self.spend(cost.saturating_mul(rows.len().max(1) as u64));
             for (key, row) in rows {
                 self.change(table, key, row, statement, &mut at.result)?;
             }

@@ -80,7 +80,7 @@ impl Store {
             if read.partition != self.partition {
                 continue;
             }
-            run.allowance.spend(1);
+            run.spend(1);
             if !run.declared.has_range(read.table, &read.range, AccessMode::Read) {
                 return Err(undeclared_range(&self.catalog, read.table));
             }
@@ -135,6 +135,13 @@ impl<'a> Run<'a> {
         let store = self.store;
         Ok(store.check_reads(self, &validated.reads, &mut at.reads)?
             && self.take_writes(&validated.writes, &mut at.writes)?)
+    }
+
+    /// Takes all writes.
+    pub(super) fn take_all(&mut self, writes: &[ValidatedWrite]) -> SqlResult<()> {
+        let is_done = self.take_writes(writes, &mut WritesAt::default())?;
+        assert!(is_done, "one step is enough");
+        Ok(())
     }
 
     /// Takes writes, from where it was; whether that was all.
@@ -209,7 +216,7 @@ impl<'a> Run<'a> {
         let from = last.take().map_or(Bound::Unbounded, Bound::Excluded);
         for (row @ (id, key), end) in ends.range((from, Bound::Unbounded)) {
             let table = self.find(*id).expect("it was looked at");
-            self.allowance.spend(1 + table.indexes.len() as u64);
+            self.spend(1 + table.indexes.len() as u64);
             let here = end.here.map(|nth| &writes[nth]);
             match (stage, here) {
                 (Stage::EnterHomes, _) => self.enter_homes(table, key, end, ends)?,

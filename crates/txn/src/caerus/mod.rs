@@ -93,7 +93,7 @@ mod cluster;
 mod collection;
 mod context;
 mod delaying;
-mod executing;
+mod fates;
 mod following;
 mod gateway;
 mod homes;

@@ -10,7 +10,7 @@ use super::logs::Logs;
 use super::merger::{Component, Extra, Merged, Merger};
 use super::message::{Entry, Message, SequenceId, Timer};
 use super::options::Options;
-use super::outcomes::{Fate, Outcomes};
+use super::outcomes::Outcomes;
 use super::plausibility::Refusals;
 use super::readers::Readers;
 use super::record_kinds::Reads;
@@ -24,7 +24,7 @@ use crate::engine::Executor;
 use crate::graph::vertex::{Ref, State, Vertex};
 use crate::log::{Ack, Log, Posts, Term};
 use base::topology::Topology;
-use base::{NodeId, Rank, Time, TxnId};
+use base::{NodeId, Time, TxnId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -429,8 +429,30 @@ impl Caerus {
         }
     }
 
+    /// Whether a copy or an execution that takes several steps is under way.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.life.is_running() && (self.life.donor.goes_on() || self.scheduler.next_unfinished().is_some())
+    }
+
+    /// The next step of what takes several.
+    pub(super) fn go_on(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
+        self.go_on_giving(executor, out);
+        if let Some(at) = self.scheduler.next_unfinished() {
+            self.execute(now, at, executor, out);
+        }
+        self.settle(now, executor, out);
+    }
+
+    fn execute(&mut self, now: Time, at: Ref, executor: &mut dyn Executor, out: &mut Out) {
+        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
+        let graph = (&*self.cluster, &mut self.merger, &mut self.outcomes);
+        if let Some(executed) = self.scheduler.execute(now, graph, at, executor, &mut todo) {
+            self.show(now, executed, out);
+        }
+    }
+
     /// Shows what has executed to its client and to readers.
-    pub(super) fn show(&mut self, now: Time, executed: Executed, out: &mut Out) {
+    fn show(&mut self, now: Time, executed: Executed, out: &mut Out) {
         let Executed { at, end } = executed;
         let vertex = self.merger.vertex(at);
         let (txn, regions) = (vertex.id, vertex.extra.regions);
@@ -450,35 +472,5 @@ impl Caerus {
         if answers {
             self.send(gateway, Message::Executed { txn, end, share }, out);
         }
-    }
-
-    /// A gateway wants to know how its transaction ended.
-    fn on_outcome_wanted(&mut self, from: NodeId, txn: TxnId, out: &mut Out) {
-        let forgotten_at = || self.executed_before_loss(txn);
-        if let Fate::Ended((end, share)) = self.outcomes.fate(txn, forgotten_at) {
-            self.send(from, Message::Executed { txn, end, share }, out);
-        }
-    }
-
-    /// The rank of a transaction that executed here before this node lost its memory, or a later one, if its gateway
-    /// cannot ask anybody who knows more.
-    fn executed_before_loss(&self, txn: TxnId) -> Option<Rank> {
-        let rejoined_at = self.life.rejoined_at()?;
-        let gateway = self.cluster.topology.region_of(txn.coordinator);
-        // Where regions may be lost, a gateway with copies asks its own region in the end.
-        let asks_here = gateway == self.cluster.region
-            || !self.cluster.survives()
-            || self.cluster.sequencers[usize::from(gateway.0)].is_none();
-        let graph = self.merger.graph();
-        let known = graph.find(txn).map(|at| graph.live(at));
-        let has_executed = match known {
-            Some(vertex) => vertex.state >= State::Executed,
-            None => self.logs.has_seen(txn),
-        };
-        if !asks_here || !has_executed {
-            return None;
-        }
-        base::sometimes!("how a transaction ended was forgotten by the region that lost its memory");
-        Some(known.and_then(|vertex| vertex.rank).unwrap_or(rejoined_at))
     }
 }
