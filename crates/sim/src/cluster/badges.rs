@@ -103,6 +103,21 @@ impl Holder {
     }
 }
 
+/// A badge that a row is about to give up: somebody else may want it before all have heard of that.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    pub scope: Scope,
+    pub shelf: i64,
+    pub badge: i64,
+}
+
+impl Given {
+    /// What a row gives up that is changed or deleted.
+    pub fn by(scope: Scope, holder: &Holder) -> Option<Given> {
+        holder.badge.map(|badge| Given { scope, shelf: holder.shelf, badge })
+    }
+}
+
 /// What became of one row.
 #[derive(Clone, Debug)]
 pub struct Change {

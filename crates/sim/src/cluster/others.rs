@@ -15,6 +15,7 @@ use base::process::Process;
 use base::rng::Rng;
 use base::{NodeId, Token};
 use node::request::{Reply, Request};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// What each of these clients does, and the number of the first one's session.
@@ -52,7 +53,8 @@ impl Knobs {
             let (book, habits, gateways) = (book.clone(), self.habits.clone(), gateways.to_vec());
             let long_ns = 2 * self.active_ns / u64::from(OPERATIONS_OF_HOLDERS);
             let pause_ns_max = company.pause_ns_max.unwrap_or(long_ns);
-            let around = Surroundings { tables, book, habits, gateways, pause_ns_max };
+            let given = Rc::default();
+            let around = Surroundings { tables, book, habits, gateways, pause_ns_max, given };
             for nth in 0..company.holders {
                 let (id, rng) = (FIRST_HOLDER + nth, rng.fork_nth("holder", u64::from(nth)));
                 let loaded = loaded.clone();

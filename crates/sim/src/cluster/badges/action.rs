@@ -5,7 +5,7 @@ use super::tables::{
     BADGE, BADGES, COLUMNS, KEYS, Known, OLD_BADGE, OLD_VALUE, Scope, Tables, Undeclared, VALUE, key,
     of_shelf, submission,
 };
-use super::{Change, Holder, badge_name, check_unique, record_changes, row_name, see_row, see_shelf};
+use super::{Change, Given, Holder, badge_name, check_unique, record_changes, row_name, see_row, see_shelf};
 use base::expr::Expr;
 use base::key::KeyRange;
 use base::rng::Rng;
@@ -14,7 +14,7 @@ use base::txn::{AccessSet, OnConflict, Statement, StatementResult, Submission, T
 use base::{TableId, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+enum What {
     /// `INSERT`, which fails if the key or the badge is taken.
     Insert,
     /// `INSERT … ON CONFLICT DO NOTHING`.
@@ -63,26 +63,91 @@ impl What {
     }
 }
 
-/// A program: what it does, and the row that it would make; of some only the shelf, the key or the value matters.
+/// A one-shot program.
 #[derive(Clone, Debug)]
-pub struct Action {
-    pub scope: Scope,
-    pub what: What,
-    pub holder: Holder,
+pub struct Program {
+    /// One, or the same on two shelves, as a statement does that names both.
+    parts: Vec<Action>,
+}
+
+impl Program {
+    pub fn draw(tables: &Tables, value: u64, rng: &mut Rng) -> Program {
+        Program::of(tables, Action::draw(tables, value, rng), rng)
+    }
+    /// One that wants a badge which another row is about to give up.
+    pub fn taking(tables: &Tables, given: Given, value: u64, rng: &mut Rng) -> Program {
+        let Given { scope, shelf, badge } = given;
+        let what = if tables.is_local(scope) && rng.chance(0.4) { What::Rename } else { What::Insert };
+        let holder = Holder { badge: Some(badge), ..draw_holder(shelf, value, rng) };
+        Program::of(tables, Action { scope, what, holder }, rng)
+    }
+    /// One that has a row give up its badge.
+    pub fn giving(tables: &Tables, scope: Scope, holder: &Holder, value: u64, rng: &mut Rng) -> Program {
+        let what = *rng.pick(&[What::Rename, What::Delete]);
+        let next = Holder { key: holder.key, ..draw_holder(holder.shelf, value, rng) };
+        // Another badge may be taken, and then nothing is given up.
+        let badge = next.badge.filter(|_| rng.chance(0.5));
+        let holder = Holder { badge, ..next };
+        Program::of(tables, Action { scope, what, holder }, rng)
+    }
+    fn of(tables: &Tables, one: Action, rng: &mut Rng) -> Program {
+        let other = tables.shelves.iter().map(|(shelf, _)| *shelf).find(|shelf| *shelf != one.holder.shelf);
+        // Elsewhere the two would have one badge.
+        let is_of_both = one.scope == Scope::Shelf && one.what != What::Truncate && rng.chance(0.5);
+        let other = other.filter(|_| is_of_both);
+        let other =
+            other.map(|shelf| Action { holder: Holder { shelf, ..one.holder.clone() }, ..one.clone() });
+        Program { parts: std::iter::once(one).chain(other).collect() }
+    }
+    /// The row that it has made for certain once it has committed, where one statement can have it give up its badge.
+    pub fn made(&self, tables: &Tables) -> Option<(Scope, &Holder)> {
+        let one = self.parts.first().filter(|one| one.what == What::Insert && tables.is_local(one.scope))?;
+        Some((one.scope, &one.holder))
+    }
+
+    /// The program with its access set.
+    pub fn submission(&self, tables: &Tables, known: &Known, token: Token) -> Submission {
+        let mut access = AccessSet::default();
+        let statements = self.parts.iter().flat_map(|part| part.statements(tables, known, &mut access));
+        let program = TxnProgram::Statements(statements.collect());
+        submission(program, access, token)
+    }
+    /// Whatever it may write, or more, should nobody know what became of it. What it deletes is not known.
+    pub fn possible_writes(&self, tables: &Tables) -> Vec<(String, Option<u64>)> {
+        self.parts.iter().flat_map(|part| part.possible_writes(tables)).collect()
+    }
+    /// Whether it may fail with 23505.
+    pub fn may_meet_another(&self) -> bool {
+        self.parts[0].what.may_meet_another()
+    }
+    /// Writes down what it answers once it has committed.
+    pub fn committed(&self, tables: &Tables, book: &mut Book, entry: Entry, results: &[StatementResult]) {
+        let each = results.len() / self.parts.len();
+        let parts = self.parts.iter().zip(results.chunks(each));
+        parts.for_each(|(part, results)| part.committed(tables, book, entry, results));
+    }
+}
+
+/// What statements of one kind do on a shelf, and the row that they would make; of some only the shelf, the key or the value
+/// matters.
+#[derive(Clone, Debug)]
+struct Action {
+    scope: Scope,
+    what: What,
+    holder: Holder,
 }
 
 impl Action {
-    pub fn draw(tables: &Tables, value: u64, rng: &mut Rng) -> Action {
+    fn draw(tables: &Tables, value: u64, rng: &mut Rng) -> Action {
         let (scope, shelf) = tables.draw_place(rng);
         let what = What::draw(tables.is_local(scope), rng);
         Action { scope, what, holder: draw_holder(shelf, value, rng) }
     }
 
-    /// The program with its access set.
-    pub fn submission(&self, tables: &Tables, known: &Known, token: Token) -> Submission {
+    /// Its statements; what they declare is added to an access set.
+    fn statements(&self, tables: &Tables, known: &Known, access: &mut AccessSet) -> Vec<Statement> {
         let Action { scope, what, holder } = self;
-        let schema_version = known.of(*scope).version;
-        let (mut access, all) = (AccessSet::default(), KeyRange::all());
+        let (schema_version, all) = (known.of(*scope).version, KeyRange::all());
         let homes = tables.homes(*scope, holder.shelf);
         let (table, index) = (scope.table(), scope.index());
         let gives_up = |access: &mut AccessSet, unless: Undeclared| {
@@ -90,26 +155,26 @@ impl Action {
                 Tables::write_range(access, index, &all, &homes);
             }
         };
-        let statements = match what {
+        match what {
             What::Insert | What::OrNothing | What::OrRenew | What::OrRename => {
-                tables.write_row(&mut access, *scope, holder);
-                tables.write_entry(&mut access, *scope, holder);
+                tables.write_row(access, *scope, holder);
+                tables.write_entry(access, *scope, holder);
                 match what {
                     // Another row may be the one that is updated.
-                    What::OrRenew => Tables::write_range(&mut access, table, &all, &homes),
-                    What::OrRename => Tables::write_range(&mut access, index, &all, &homes),
+                    What::OrRenew => Tables::write_range(access, table, &all, &homes),
+                    What::OrRename => Tables::write_range(access, index, &all, &homes),
                     _ => {}
                 }
                 vec![self.insert(known.of(*scope))]
             }
             What::Rename => {
-                tables.write_row(&mut access, *scope, holder);
-                tables.write_entry(&mut access, *scope, holder);
-                gives_up(&mut access, Undeclared::ByUpdates);
+                tables.write_row(access, *scope, holder);
+                tables.write_entry(access, *scope, holder);
+                gives_up(access, Undeclared::ByUpdates);
                 vec![self.update(KeyRange::point(key(holder.shelf, holder.key)), schema_version)]
             }
             What::Renew => {
-                Tables::write_range(&mut access, table, &of_shelf(holder.shelf), &homes);
+                Tables::write_range(access, table, &of_shelf(holder.shelf), &homes);
                 vec![self.update(of_shelf(holder.shelf), schema_version)]
             }
             What::Delete | What::Clear => {
@@ -117,21 +182,20 @@ impl Action {
                     What::Delete => KeyRange::point(key(holder.shelf, holder.key)),
                     _ => of_shelf(holder.shelf),
                 };
-                Tables::write_range(&mut access, table, &target, &homes);
-                gives_up(&mut access, Undeclared::ByDeletes);
+                Tables::write_range(access, table, &target, &homes);
+                gives_up(access, Undeclared::ByDeletes);
                 let (filter, returning) = (None, Some(all_columns()));
                 vec![Statement::Delete { table, schema_version, target, filter, returning }]
             }
             What::Truncate => {
                 let partitions = tables.partitions(*scope);
-                Tables::write_range(&mut access, table, &all, &partitions);
-                Tables::write_range(&mut access, index, &all, &partitions);
+                Tables::write_range(access, table, &all, &partitions);
+                Tables::write_range(access, index, &all, &partitions);
                 let (target, filter, columns) = (all.clone(), None, all_columns());
                 let look = Statement::Select { table, schema_version, target, filter, columns };
                 vec![look, Statement::Truncate { table, schema_version }]
             }
-        };
-        submission(TxnProgram::Statements(statements), access, token)
+        }
     }
 
     fn insert(&self, known: &Table) -> Statement {
@@ -167,8 +231,7 @@ impl Action {
         Statement::Update { table, schema_version, target, filter, set, returning }
     }
 
-    /// Whatever it may write, or more, should nobody know what became of it. What it deletes is not known.
-    pub fn possible_writes(&self, tables: &Tables) -> Vec<(String, Option<u64>)> {
+    fn possible_writes(&self, tables: &Tables) -> Vec<(String, Option<u64>)> {
         let Action { scope, what, holder } = self;
         let value = Some(holder.value);
         let (writes, deletes) = match what {
@@ -194,13 +257,8 @@ impl Action {
         possible
     }
 
-    /// Whether it may fail with 23505.
-    pub fn may_meet_another(&self) -> bool {
-        self.what.may_meet_another()
-    }
-
-    /// Writes down what a committed program answers.
-    pub fn committed(&self, tables: &Tables, book: &mut Book, entry: Entry, results: &[StatementResult]) {
+    /// Writes down what its statements answer.
+    fn committed(&self, tables: &Tables, book: &mut Book, entry: Entry, results: &[StatementResult]) {
         let Action { scope, what, holder } = self;
         let mut rows: Vec<Holder> = results[0].rows.iter().map(Holder::of_row).collect();
         if *what == What::Insert {
@@ -267,7 +325,8 @@ mod tests {
             let holder = |key| Holder { shelf, key, badge: Some(1), value: 9, before: None };
             let granules = |what, key| {
                 let action = Action { scope: Scope::Shelf, what, holder: holder(key) };
-                action.submission(&tables, &tables.known(), Token::default()).access
+                let program = Program { parts: vec![action] };
+                program.submission(&tables, &tables.known(), Token::default()).access
             };
             let (gives, takes) = (granules(What::Delete, 0), granules(What::Insert, 1));
             gives.by_partition.iter().any(|(partition, gives)| {

@@ -172,7 +172,7 @@ impl Looked {
             ([one, ..], 0) => vec![Change::deleted(one.clone())],
             ([one, other, ..], 1) => vec![changed(one, other.badge), changed(other, one.badge)],
             ([one, other, ..], 2) => vec![Change::deleted(one.clone()), changed(other, one.badge)],
-            ([one, ..], _) => vec![changed(one, draw_badge(rng))],
+            ([one, ..], _) => vec![changed(one, draw_badge(rng).filter(|_| rng.chance(0.6)))],
         };
         if let Some((shelf, key)) = self.free_key(rng)
             && (changes.is_empty() || rng.chance(0.3))

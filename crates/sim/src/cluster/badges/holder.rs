@@ -5,10 +5,10 @@
 
 use super::super::book::{Entry, SharedBook};
 use super::super::session::{Habits, is_of_silence};
-use super::action::Action;
+use super::action::Program;
 use super::block::{Look, Looked};
-use super::tables::{Known, Tables};
-use super::{Change, possible_writes, record_changes};
+use super::tables::{Known, Scope, Tables};
+use super::{Change, Given, Holder, possible_writes, record_changes};
 use crate::world::client::{Client, ClientEffects, ClientEvent};
 use base::process::Process;
 use base::rng::Rng;
@@ -17,6 +17,8 @@ use base::time::MS;
 use base::txn::{ClientRequest, Outcome, Submission};
 use base::{NodeId, SqlError, SqlState, Time, Token};
 use node::request::{PinId, ReadRows, Reply, Request, Submitted};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A refused request is repeated so much later; and what its wake is called.
@@ -31,6 +33,8 @@ pub struct Surroundings {
     pub habits: Habits,
     pub gateways: Vec<NodeId>,
     pub pause_ns_max: u64,
+    /// A badge that was about to be given up last.
+    pub given: Rc<Cell<Option<Given>>>,
 }
 
 pub struct HolderClient {
@@ -39,6 +43,8 @@ pub struct HolderClient {
     rng: Rng,
     at: NodeId,
     known: Known,
+    /// A row that this client has made.
+    own: Option<(Scope, Holder)>,
     left: u32,
     token: Token,
     /// Operations whose tokens this client's token contains.
@@ -52,7 +58,7 @@ enum Doing {
     Nothing,
     OneShot {
         entry: Entry,
-        action: Action,
+        program: Program,
         submission: Submission,
     },
     Pinning {
@@ -82,7 +88,8 @@ impl HolderClient {
     pub fn new(id: u32, around: Surroundings, mut rng: Rng, operations: u32, loaded: Token) -> HolderClient {
         let at = *rng.pick(&around.gateways);
         let (doing, sources, known) = (Doing::Nothing, Vec::new(), around.tables.known());
-        HolderClient { id, around, rng, at, known, left: operations, token: loaded, sources, doing, asked: 0 }
+        let (own, left, token, asked) = (None, operations, loaded, 0);
+        HolderClient { id, around, rng, at, known, own, left, token, sources, doing, asked }
     }
 
     fn next<P>(&mut self, now: Time, out: &mut ClientEffects<P>)
@@ -94,18 +101,17 @@ impl HolderClient {
         }
         let tables = self.around.tables.clone();
         if self.rng.chance(0.6) {
-            let value = self.around.book.open().fresh();
-            let action = Action::draw(&tables, value, &mut self.rng);
-            let mut submission = action.submission(&tables, &self.known, self.token.clone());
+            let program = self.program(&tables);
+            let mut submission = program.submission(&tables, &self.known, self.token.clone());
             if self.around.habits.repeats {
                 self.asked += 1;
                 let (client, number) = (u64::from(self.id), self.asked);
                 submission.request = Some(ClientRequest { client, number, issued_at: now });
             }
             let entry = self.begin(now, true);
-            self.around.book.open().may_write(entry, now, action.possible_writes(&tables));
+            self.around.book.open().may_write(entry, now, program.possible_writes(&tables));
             out.ask(self.at, Request::Submit(submission.clone()));
-            self.doing = Doing::OneShot { entry, action, submission };
+            self.doing = Doing::OneShot { entry, program, submission };
             return;
         }
         let writes = self.rng.chance(0.8);
@@ -119,6 +125,24 @@ impl HolderClient {
         out.ask(self.at, Request::Pin { consistency, token: self.token.clone() });
     }
 
+    /// What it does next: in half of the cases what others are about to give up, or what it can give up itself.
+    fn program(&mut self, tables: &Tables) -> Program {
+        let value = self.around.book.open().fresh();
+        if let Some(given) = self.around.given.get()
+            && self.rng.chance(0.5)
+        {
+            self.around.given.set(None);
+            return Program::taking(tables, given, value, &mut self.rng);
+        }
+        if let Some((scope, holder)) = self.own.take()
+            && self.rng.chance(0.5)
+        {
+            self.around.given.set(Given::by(scope, &holder));
+            return Program::giving(tables, scope, &holder, value, &mut self.rng);
+        }
+        Program::draw(tables, value, &mut self.rng)
+    }
+
     fn begin(&mut self, now: Time, ordered: bool) -> Entry {
         self.around.book.open().begin(self.id, now, ordered, &self.sources)
     }
@@ -128,7 +152,7 @@ impl HolderClient {
         P: Process<Request = Request, Reply = Reply>,
     {
         match (std::mem::replace(&mut self.doing, Doing::Nothing), reply) {
-            (Doing::OneShot { entry, action, submission }, Reply::Submitted(answer)) => {
+            (Doing::OneShot { entry, program, submission }, Reply::Submitted(answer)) => {
                 let is_refused = |error: &SqlError| self.around.habits.may_be_refused && is_refusal(error);
                 let refused = match &answer {
                     Err(error) => Some(error).filter(|error| is_refused(error)),
@@ -140,10 +164,10 @@ impl HolderClient {
                 if refused.is_some() && submission.request.is_some() {
                     // It may have taken effect where it was sent first.
                     self.at = *self.rng.pick(&self.around.gateways);
-                    self.doing = Doing::OneShot { entry, action, submission };
+                    self.doing = Doing::OneShot { entry, program, submission };
                     return out.wake_at(now + REPEAT_AFTER_NS, REPEAT);
                 }
-                if self.one_shot_ended(now, entry, &action, answer) {
+                if self.one_shot_ended(now, entry, &program, answer) {
                     out.ask(self.at, Request::Catalog);
                     self.doing = Doing::Learning;
                     return;
@@ -202,6 +226,10 @@ impl HolderClient {
         let changes = looked.choose_changes(&mut self.rng, &mut || book.fresh());
         book.may_write(entry, now, possible_writes(looked.scope(), &changes));
         drop(book);
+        let departing = changes.iter().filter_map(|change| change.before.as_ref());
+        if let Some(given) = { departing }.find_map(|before| Given::by(looked.scope(), before)) {
+            self.around.given.set(Some(given));
+        }
         let submission = looked.submission(&self.around.tables, &self.known, &changes, self.token.clone());
         out.ask(self.at, Request::Submit(submission));
         self.doing = Doing::Committing { entry, pin, looked, changes };
@@ -212,18 +240,20 @@ impl HolderClient {
         &mut self,
         now: Time,
         entry: Entry,
-        action: &Action,
+        program: &Program,
         answer: Result<Submitted, SqlError>,
     ) -> bool {
         let mut book = self.around.book.open();
         let may_meet =
-            |error: &SqlError| action.may_meet_another() && error.state == SqlState::UNIQUE_VIOLATION;
+            |error: &SqlError| program.may_meet_another() && error.state == SqlState::UNIQUE_VIOLATION;
         match answer {
             Ok(Submitted { outcome: Outcome::Committed { results }, token, .. }) => {
-                action.committed(&self.around.tables, &mut book, entry, &results);
+                program.committed(&self.around.tables, &mut book, entry, &results);
                 book.count("programs over badges");
                 book.commit(entry, now);
                 drop(book);
+                let made = program.made(&self.around.tables);
+                self.own = made.map(|(scope, holder)| (scope, holder.clone())).or(self.own.take());
                 self.answered(entry, &token);
             }
             Ok(Submitted { outcome: Outcome::Aborted(error), token, .. })

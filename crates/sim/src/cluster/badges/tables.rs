@@ -74,7 +74,7 @@ pub struct Tables {
 
 /// Keys of a shelf, and badges, are few, so that rows meet.
 pub const KEYS: i64 = 3;
-pub const BADGES: i64 = 2;
+pub const BADGES: i64 = 3;
 /// Catalog version of the tables when they are created, after those of the layout.
 const VERSION: u64 = 2;
 
