@@ -6,7 +6,6 @@
 //! answered is there, at every machine that is left.
 
 use super::agreement;
-use super::badges;
 use super::book::{Books, SharedBook};
 use super::knobs::Knobs;
 use super::layout::{Kind, Layout, Target};
@@ -55,6 +54,8 @@ pub struct Case {
     /// Machines per node.
     pub copies: u16,
     pub trouble: Trouble,
+    /// Other clients take badges from each other.
+    pub badges: bool,
     /// A fault planted in the log; the run is expected to fail.
     #[cfg(feature = "mutants")]
     pub mutant: Option<consensus::Mutant>,
@@ -71,6 +72,7 @@ impl Case {
             consistency: Consistency::Rss,
             copies,
             trouble,
+            badges: false,
             #[cfg(feature = "mutants")]
             mutant: None,
             trace_lines: 0,
@@ -164,7 +166,7 @@ const BEHIND_MAX: u64 = 200;
 /// Runs a case to its end and checks everything. An error says what was wrong.
 pub fn run(case: &Case) -> Result<Summary, String> {
     let mut plain = super::run::Case::new(case.seed, case.plan.clone(), case.consistency);
-    (plain.engine, plain.badges) = (case.engine, badges::are_drawn(case.seed));
+    (plain.engine, plain.badges) = (case.engine, case.badges);
     let mut knobs = Knobs::draw(&plain);
     // A crashed front end forgets its pins, so that nothing holds a cut for a comparison.
     knobs.habits.weights[6] = 0;
