@@ -1,7 +1,7 @@
 //! Faults planted in the code under test, and which of the campaign's seeds find them.
 //!
 //! IN: a [`Planted`] fault. OUT: the first seed of a campaign that fails with it, and how. KEEPS: a fault is tried in
-//! the runs of a campaign as they are, with their engine, plan, level and knobs; runs that cannot reach it are left
+//! the runs of a campaign, with their engine, plan, level and knobs; runs that cannot reach it are left
 //! out; a seed that fails without the fault too finds nothing. What was tried is kept in a [`Hunt`], which can be broken
 //! off and continued.
 
@@ -156,6 +156,8 @@ impl Planted {
                 run.run_durable(&durable::Case { mutant: Some(mutant), ..case }).map(|_| ())
             }),
             _ => run.plain(seed).and_then(|mut case| {
+                // Clients with badges find what programs leave undeclared; other faults are aimed at without them.
+                case.badges &= matches!(self, Planted::Undeclared(_));
                 self.plant(&mut case);
                 guarded(&case, &self.name(), || cluster::run(&case)).map(|_| ())
             }),
