@@ -5,6 +5,7 @@
 //! and whenever; a seed that fails is written down and the next one goes on; [`Campaign::missed`] names what a run of
 //! this size has to reach and has not.
 
+use crate::cluster::badges;
 use crate::cluster::durable::{self, Trouble as Crashes};
 use crate::cluster::run::{self as cluster, Case};
 use crate::command::{PROBES, Trouble, case, guarded};
@@ -181,6 +182,7 @@ impl Run {
         Ok(durable::Case {
             engine: EngineKind::parse(engine).expect("an engine of this list"),
             consistency: *level,
+            badges: badges::are_drawn(seed),
             ..durable::Case::new(seed, Plan::named(plan).map_err(Trouble::Usage)?, *copies, *crashes)
         })
     }

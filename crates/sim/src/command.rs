@@ -3,6 +3,7 @@
 //! Each function takes plain options and answers with text or a value; the command maps flags to options,
 //! prints, and writes files. What needs to know how long it has been running is told.
 
+use crate::cluster::badges;
 use crate::cluster::run::{self as cluster};
 use crate::cluster::run::{Case, Conduct, Summary};
 use crate::plan::{Mix, Plan};
@@ -207,6 +208,8 @@ pub fn case(seed: u64, plan: &str, engine: &str, level: Consistency) -> Result<C
         "sql-read-committed" => case.blocks = Isolation::ReadCommitted,
         baseline => case.baseline = Some(Baseline::parse(baseline).ok_or_else(unknown)?),
     }
+    // The rules of other systems are not held against it.
+    case.badges = case.baseline.is_none() && case.printed.is_none() && badges::are_drawn(seed);
     let Case { plan, engine, unbounded_clocks, .. } = &case;
     if *unbounded_clocks && (*engine == EngineKind::Perseus || level == Consistency::Rss) {
         return Err(Trouble::Usage(

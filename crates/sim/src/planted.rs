@@ -1,11 +1,12 @@
 //! Faults planted in the code under test, and which of the campaign's seeds find them.
 //!
 //! IN: a [`Planted`] fault. OUT: the first seed of a campaign that fails with it, and how. KEEPS: a fault is tried in
-//! the runs of a campaign as they are, with their engine, plan, level and knobs; runs that cannot reach it are left
+//! the runs of a campaign, with their engine, plan, level and knobs; runs that cannot reach it are left
 //! out; a seed that fails without the fault too finds nothing. What was tried is kept in a [`Hunt`], which can be broken
 //! off and continued.
 
 use crate::campaign::Run;
+use crate::cluster::badges::{self, tables::Undeclared};
 use crate::cluster::durable;
 use crate::cluster::run::{self as cluster, Case};
 use crate::command::{Trouble, guarded};
@@ -27,6 +28,8 @@ pub enum Planted {
     Log(consensus::Mutant),
     /// Nobody watches the clocks of a cluster with this engine.
     UnwatchedClocks(&'static str),
+    /// What programs declare.
+    Undeclared(Undeclared),
 }
 
 impl Planted {
@@ -50,8 +53,10 @@ impl Planted {
             .chain(reads)
             .chain(log.map(Planted::Log))
             .chain(unwatched)
+            .chain(Undeclared::ALL.map(Planted::Undeclared))
             .collect()
     }
+
     pub fn name(self) -> String {
         match self {
             Planted::Perseus(mutant) => format!("perseus {mutant:?}"),
@@ -60,11 +65,12 @@ impl Planted {
             Planted::Reads(mutant) => format!("reads {mutant:?}"),
             Planted::Log(mutant) => format!("consensus {mutant:?}"),
             Planted::UnwatchedClocks(engine) => format!("{engine} UnwatchedClocks"),
+            Planted::Undeclared(what) => format!("undeclared {what:?}"),
         }
     }
 
-    /// Whether a run can reach the fault.
-    fn concerns(self, run: &Run) -> bool {
+    /// Whether the run of a seed can reach the fault.
+    fn concerns(self, seed: u64, run: &Run) -> bool {
         let Run::Plain { engine, plan, .. } = run else { return matches!(self, Planted::Log(_)) };
         let has = |of: fn(Mix) -> bool| {
             let name = plan.split_once('-').map_or("", |(_, name)| name);
@@ -121,6 +127,8 @@ impl Planted {
             Planted::Reads(_) => matches!(*engine, "perseus" | "caerus" | "caerus+unbounded-clocks"),
             Planted::Log(_) => false,
             Planted::UnwatchedClocks(of) => *engine == of && has(Mix::leads_clocks_astray),
+            // Engine `geogauss` goes by what transactions have written, not by what they have declared.
+            Planted::Undeclared(_) => !engine.starts_with("geogauss") && badges::are_drawn(seed),
         }
     }
 
@@ -132,6 +140,7 @@ impl Planted {
             Planted::Reads(mutant) => case.mutants.reads = Some(mutant),
             Planted::Log(_) => {}
             Planted::UnwatchedClocks(_) => case.mutants.unwatched = true,
+            Planted::Undeclared(what) => case.mutants.undeclared = Some(what),
         }
     }
 
@@ -139,7 +148,7 @@ impl Planted {
     /// reach it.
     pub fn tried(self, seed: u64) -> Option<Result<(), String>> {
         let run = Run::of(seed);
-        if !self.concerns(&run) {
+        if !self.concerns(seed, &run) {
             return None;
         }
         let ended = match (&run, self) {
@@ -147,6 +156,8 @@ impl Planted {
                 run.run_durable(&durable::Case { mutant: Some(mutant), ..case }).map(|_| ())
             }),
             _ => run.plain(seed).and_then(|mut case| {
+                // Clients with badges find what programs leave undeclared; other faults are aimed at without them.
+                case.badges &= matches!(self, Planted::Undeclared(_));
                 self.plant(&mut case);
                 guarded(&case, &self.name(), || cluster::run(&case)).map(|_| ())
             }),

@@ -166,6 +166,20 @@ fn a_campaign_finds_what_is_planted_in_its_first_seeds() {
     assert!(missed.is_empty(), "the campaign's first seeds found nothing wrong with {missed:?}");
 }
 
+/// The same of what programs and blocks leave out of their access sets: the unique entries that their rows give up.
+#[test]
+fn a_campaign_finds_unique_entries_that_are_given_up_and_not_declared() {
+    use sim::cluster::badges::tables::Undeclared;
+    use sim::planted::Planted;
+    for (undeclared, seed) in
+        [(Undeclared::ByDeletes, 144), (Undeclared::ByUpdates, 21), (Undeclared::ByBlocks, 276)]
+    {
+        let found = Planted::Undeclared(undeclared).found_by([seed].into_iter());
+        println!("{undeclared:?}: {found:?}");
+        assert!(found.is_some(), "seed {seed} found nothing wrong with {undeclared:?}");
+    }
+}
+
 /// The same of faults in how a region comes back without its memory, in the leases of readers, and in what ends without
 /// effect, by the first of its seeds that finds each.
 #[test]

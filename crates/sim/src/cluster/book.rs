@@ -39,6 +39,10 @@ impl Books {
         let all = History::merged(books.iter().map(|book| book.all.history()));
         (all, History::merged(books.iter().map(|book| book.ordered.history())))
     }
+    /// How many operations clients began.
+    pub fn operations(history: &History) -> usize {
+        history.ops().iter().filter(|op| op.session.0 < POSSIBLE).count()
+    }
     pub fn tally(&self) -> BTreeMap<&'static str, u64> {
         let mut sum = BTreeMap::new();
         for book in &self.books {
@@ -77,7 +81,22 @@ pub struct Book {
     pub tally: BTreeMap<&'static str, u64>,
     /// Operations that were submitted and have not ended, with what they may write.
     under_way: Vec<(Entry, Writes)>,
+    /// Single writes that operations which have not ended may make.
+    possible: Vec<Possible>,
+    possible_count: u64,
 }
+
+/// A write that an operation may make: written down, as an operation of its own, only if nobody knows what became of
+/// that one. Until then it is not known which of such writes it makes.
+struct Possible {
+    of: OpId,
+    entry: Entry,
+    name: String,
+    value: Option<u64>,
+}
+
+/// Sessions from this one on are of writes that are only possible.
+const POSSIBLE: u64 = 1 << 32;
 
 /// Rows, each with the value that is written or appended, or `None` if it is deleted.
 pub type Writes = Vec<(Item, Option<u64>)>;
@@ -147,25 +166,72 @@ impl Book {
     pub fn submitted(&mut self, entry: Entry, writes: Writes) {
         self.under_way.push((entry, writes));
     }
-    fn ended(&mut self, entry: Entry) {
+    /// An operation is submitted that may make any of these writes, each or not, before its client hears of it.
+    pub fn may_write(&mut self, of: Entry, now: Time, writes: Vec<(String, Option<u64>)>) {
+        for (name, value) in writes {
+            self.possible_count += 1;
+            // Every book begins its values elsewhere.
+            let session = SessionId(POSSIBLE + self.last_value + self.possible_count);
+            let (all, ordered) = (self.all.begin(session, now.0), self.ordered.begin(session, now.0));
+            self.possible.push(Possible {
+                of: of.all,
+                entry: Entry { all, ordered: Some(ordered) },
+                name,
+                value,
+            });
+        }
+    }
+    fn ended(&mut self, entry: Entry, known_at: Option<Time>) {
         self.under_way.retain(|(other, _)| other.all != entry.all);
+        let (own, others): (Vec<Possible>, Vec<Possible>) =
+            std::mem::take(&mut self.possible).into_iter().partition(|one| one.of == entry.all);
+        self.possible = others;
+        for Possible { entry, name, value, .. } in own {
+            match known_at {
+                Some(now) => self.each(entry, |recorder, op| recorder.abort(op, now.0)),
+                None => {
+                    self.put(entry, &name, value);
+                    self.each(entry, Recorder::unknown);
+                }
+            }
+        }
     }
     fn close(&mut self) {
+        let left: Vec<Possible> = std::mem::take(&mut self.possible);
+        left.into_iter().for_each(|one| self.put(one.entry, &one.name, one.value));
         for (entry, writes) in std::mem::take(&mut self.under_way) {
             writes.iter().for_each(|(item, value)| self.write(entry, item, *value));
             self.unknown(entry);
         }
     }
+    /// What was seen of a register by its name.
+    pub fn see(&mut self, entry: Entry, name: &str, seen: Seen) {
+        self.each(entry, |recorder, op| recorder.read_seen(op, name, seen.clone()));
+    }
+    /// Of the registers from one name to another (exclusive) these were seen, and no others were there.
+    pub fn see_range(&mut self, entry: Entry, (low, high): (&str, &str), rows: &[(String, Seen)]) {
+        self.each(entry, |recorder, op| {
+            let rows = rows.iter().map(|(name, seen)| (name.as_str(), seen.clone()));
+            recorder.scan(op, low, Some(high), rows);
+        });
+    }
+    /// Writes a register by its name, or deletes it.
+    pub fn put(&mut self, entry: Entry, name: &str, value: Option<u64>) {
+        self.each(entry, |recorder, op| match value {
+            Some(value) => recorder.write(op, name, value),
+            None => recorder.delete(op, name),
+        });
+    }
     pub fn commit(&mut self, entry: Entry, now: Time) {
-        self.ended(entry);
+        self.ended(entry, Some(now));
         self.each(entry, |recorder, op| recorder.commit(op, now.0));
     }
     pub fn abort(&mut self, entry: Entry, now: Time) {
-        self.ended(entry);
+        self.ended(entry, Some(now));
         self.each(entry, |recorder, op| recorder.abort(op, now.0));
     }
     pub fn unknown(&mut self, entry: Entry) {
-        self.ended(entry);
+        self.ended(entry, None);
         self.each(entry, |recorder, op| recorder.unknown(op));
     }
     pub fn count(&mut self, what: &'static str) {

@@ -9,7 +9,7 @@ use super::agreement;
 use super::book::{Books, SharedBook};
 use super::knobs::Knobs;
 use super::layout::{Kind, Layout, Target};
-use super::run::{Subject, Summary, procedures, promised, set_up, verdict};
+use super::run::{Subject, Summary, procedures, promised, verdict};
 use super::session::Session;
 use crate::plan::{Plan, Script};
 use crate::world::disk::DiskModel;
@@ -54,6 +54,8 @@ pub struct Case {
     /// Machines per node.
     pub copies: u16,
     pub trouble: Trouble,
+    /// Other clients take badges from each other.
+    pub badges: bool,
     /// A fault planted in the log; the run is expected to fail.
     #[cfg(feature = "mutants")]
     pub mutant: Option<consensus::Mutant>,
@@ -70,6 +72,7 @@ impl Case {
             consistency: Consistency::Rss,
             copies,
             trouble,
+            badges: false,
             #[cfg(feature = "mutants")]
             mutant: None,
             trace_lines: 0,
@@ -163,7 +166,7 @@ const BEHIND_MAX: u64 = 200;
 /// Runs a case to its end and checks everything. An error says what was wrong.
 pub fn run(case: &Case) -> Result<Summary, String> {
     let mut plain = super::run::Case::new(case.seed, case.plan.clone(), case.consistency);
-    plain.engine = case.engine;
+    (plain.engine, plain.badges) = (case.engine, case.badges);
     let mut knobs = Knobs::draw(&plain);
     // A crashed front end forgets its pins, so that nothing holds a cut for a comparison.
     knobs.habits.weights[6] = 0;
@@ -190,7 +193,7 @@ pub fn run(case: &Case) -> Result<Summary, String> {
     let mut world = world(setup, logical, groups.clone(), options, knobs.engine.clone(), knobs.node.clone());
     world.keep_trace(case.trace_lines);
 
-    let token = set_up(&mut world, &layout);
+    let token = knobs.set_up(&mut world, &layout);
     settle(&mut world, &token)?;
     let books = Books::new(0, &layout);
     let book = books.outside();
@@ -201,7 +204,7 @@ pub fn run(case: &Case) -> Result<Summary, String> {
         let (layout, book, gateways) = (layout.clone(), book.clone(), gateways.clone());
         world.client(Session::new(id, layout, book, habits, rng, gateways, &token));
     }
-    knobs.add_administrators(&mut world, (&layout, &book), &gateways, &rng);
+    knobs.add_others(&mut world, (&layout, &book), (&gateways, &token), &rng);
     let lost = enact(&mut world, &script, case.trouble, &groups, &mut rng.fork("trouble"));
     let limit = world.now() + 60 * SECOND;
     let mut end = world.run_to_rest(limit).map_err(|stuck| stuck.to_string());
@@ -222,7 +225,7 @@ pub fn run(case: &Case) -> Result<Summary, String> {
         trace_hash: world.trace_hash(),
         counters: world.counters(),
         tally: books.tally(),
-        operations: all.ops().len(),
+        operations: Books::operations(&all),
         lasted_ns: world.now().since(BEGIN),
     })
 }

@@ -3,25 +3,19 @@
 //! KEEPS: everything is drawn from the seed; what is drawn later leaves alone what was drawn before, by a stream of its
 //! own where it came to be drawn later than others.
 
-use super::book::SharedBook;
-use super::definer::Definer;
+use super::badges::Company;
 use super::deployment::{deploy_readers, split_regions};
-use super::layout::Layout;
-use super::mover::Mover;
 use super::run::Case;
 use super::session::Habits;
 use crate::plan::{Mix, Plan};
-use crate::world::{Cost, World};
-use base::process::Process;
+use crate::world::Cost;
 use base::rng::Rng;
 use base::time::{MS, SECOND, US};
 use base::topology::{NodeSpec, Topology};
 use base::{NodeId, PartitionId, RegionId};
-use node::request::{Reply, Request};
 use reads::protocol::Baseline;
 use reads::replica::tracker::Sizes;
 use reads::rule::Dynamic;
-use std::sync::Arc;
 use txn::any::{EngineKind, EngineOptions};
 use txn::baseline::{calvin, slog};
 use txn::caerus::options::{Admission, Batching, Collection, Heartbeats, Ranks, Replication};
@@ -47,33 +41,11 @@ pub(super) struct Knobs {
     pub moves_one: bool,
     /// How often the catalog is changed, or a table read by somebody who has just learned of it.
     pub definitions: u32,
+    /// Clients that take badges from each other.
+    pub badges: Option<Company>,
 }
 
 impl Knobs {
-    /// Who changes the catalog and who moves homes, beside the sessions.
-    pub fn add_administrators<P>(
-        &self,
-        world: &mut World<P>,
-        (layout, book): (&Arc<Layout>, &SharedBook),
-        gateways: &[NodeId],
-        rng: &Rng,
-    ) where
-        P: Process<Request = Request, Reply = Reply>,
-    {
-        let (layout, book, gateways) = (|| layout.clone(), || book.clone(), || gateways.to_vec());
-        let pause_ns_max = |count: u32| 2 * self.active_ns / u64::from(count);
-        if self.definitions > 0 {
-            let steps = (self.definitions, pause_ns_max(self.definitions));
-            let (rng, level) = (rng.fork("definer"), self.habits.consistency);
-            world.client(Definer::new(layout(), book(), rng, gateways(), level, steps));
-        }
-        if self.moves > 0 {
-            let (rng, pause_ns_max) = (rng.fork("mover"), pause_ns_max(self.moves));
-            let mover = Mover::new(layout(), book(), rng, gateways(), self.moves, pause_ns_max);
-            world.client(if self.moves_one { mover.of_one() } else { mover });
-        }
-    }
-
     pub fn draw(case: &Case) -> Knobs {
         let mut rng = Rng::new(case.seed).fork("knobs");
         let mix = case.plan.mix;
@@ -102,6 +74,7 @@ impl Knobs {
             _ => 0,
         };
         Knobs {
+            badges: case.badges.then(|| Company::draw(case.seed, case.undeclared())),
             moves,
             moves_one: mix == Mix::Moves,
             definitions,

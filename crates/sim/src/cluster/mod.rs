@@ -9,9 +9,10 @@
 //!   protocol ([`book`], crate `history`).
 //!
 //! Reading order: [`layout`], [`procedure`], [`book`], [`session`], [`agreement`], then [`run`]; [`durable`]
-//! does the same with nodes that survive crashes.
+//! does the same with nodes that survive crashes, and [`badges`] adds rows whose unique entries go from one to another.
 
 pub mod agreement;
+pub mod badges;
 pub mod book;
 pub mod columns;
 pub mod definer;
@@ -20,6 +21,7 @@ pub mod durable;
 mod knobs;
 pub mod layout;
 pub mod mover;
+mod others;
 pub mod procedure;
 pub mod run;
 pub mod script_client;

@@ -2,14 +2,14 @@
 //! whole partitions.
 
 use super::book::SharedBook;
-use super::layout::Layout;
+use super::layout::{LISTS, Layout, REGISTERS};
 use crate::world::client::{Client, ClientEffects, ClientEvent};
 use base::process::Process;
 use base::rng::Rng;
 use base::schema::{MoveHome, SchemaAction, SchemaChange};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, Outcome, Submission, TxnProgram};
-use base::{NodeId, PartitionId, RegionId, SqlState, Time, Token};
+use base::{NodeId, PartitionId, RegionId, SqlState, TableId, Time, Token};
 use node::request::{Reply, Request};
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ pub struct Mover {
     is_done: bool,
     /// Half of the moves are of the first partition, which is homed here, from a gateway here.
     one: Option<RegionId>,
+    /// Tables that are moved, each with its indexes.
+    movable: Vec<Vec<TableId>>,
 }
 
 impl Mover {
@@ -35,7 +37,14 @@ impl Mover {
         moves: u32,
         pause_ns_max: u64,
     ) -> Mover {
-        Mover { layout, book, rng, gateways, left: moves, pause_ns_max, is_done: false, one: None }
+        let (is_done, one, movable) = (false, None, vec![vec![LISTS], vec![REGISTERS]]);
+        Mover { layout, book, rng, gateways, left: moves, pause_ns_max, is_done, one, movable }
+    }
+
+    /// The same of these tables too, each with its indexes.
+    pub fn and_of(mut self, tables: impl Iterator<Item = Vec<TableId>>) -> Mover {
+        self.movable.extend(tables);
+        self
     }
 
     /// The same; half of the moves are of one partition, each ordered first where it is homed: there the move is over
@@ -69,13 +78,13 @@ impl Mover {
             let partitions: Vec<_> = topology.partition_ids().collect();
             return Request::MoveHome { partition: *self.rng.pick(&partitions), to };
         }
-        let table = *self.rng.pick(&[super::layout::LISTS, super::layout::REGISTERS]);
+        let ids = self.rng.pick(&self.movable).clone();
         let from = region(&mut self.rng);
         let mut partitions: Vec<_> = topology.partitions_in(from).collect();
         if self.rng.chance(0.3) {
             partitions.truncate(1);
         }
-        Request::Submit(move_table(&self.layout, MoveHome { table, ids: vec![table], partitions, to }))
+        Request::Submit(move_table(&self.layout, MoveHome { table: ids[0], ids, partitions, to }))
     }
 
     fn later<P: Process>(&mut self, now: Time, out: &mut ClientEffects<P>) {

@@ -4,6 +4,7 @@
 //! its seed.
 
 use super::agreement;
+use super::badges;
 use super::book::Books;
 use super::knobs::Knobs;
 use super::layout::Layout;
@@ -61,6 +62,8 @@ pub struct Case {
     pub blocks: Isolation,
     /// Nodes keep what they record, and come back with it.
     pub records: bool,
+    /// Other clients take badges from each other.
+    pub badges: bool,
     pub conduct: Conduct,
     /// Planted faults; the run is expected to fail.
     #[cfg(feature = "mutants")]
@@ -96,6 +99,8 @@ pub struct Mutants {
     pub reads: Option<reads::rule::Mutant>,
     /// Nobody watches the clocks.
     pub unwatched: bool,
+    /// In what programs declare.
+    pub undeclared: Option<badges::tables::Undeclared>,
 }
 
 impl Case {
@@ -113,6 +118,7 @@ impl Case {
             isolation: Isolation::Serializable,
             blocks: Isolation::Serializable,
             records: false,
+            badges: false,
             conduct: Conduct::default(),
             #[cfg(feature = "mutants")]
             mutants: Mutants::default(),
@@ -160,6 +166,13 @@ impl Case {
         return self.mutants.unwatched;
         #[cfg(not(feature = "mutants"))]
         false
+    }
+    /// What its programs leave out of their access sets: a planted fault.
+    pub(super) fn undeclared(&self) -> Option<badges::tables::Undeclared> {
+        #[cfg(feature = "mutants")]
+        return self.mutants.undeclared;
+        #[cfg(not(feature = "mutants"))]
+        None
     }
     /// What is left of any promise where transactions commit below SERIALIZABLE.
     fn at_most(&self) -> Option<Guarantee> {
@@ -245,7 +258,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
     world.allow_events(EVENTS_MAX);
     world.threads(case.conduct.threads);
 
-    let token = set_up(&mut world, &layout);
+    let token = knobs.set_up(&mut world, &layout);
     if case.unbounded_clocks {
         // Level `stale` reads what is closed by the slowest clock; the tables may be stamped by the fastest.
         let settled = world.now() + 2 * APART_NS;
@@ -266,7 +279,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
             world.client(session(books.outside()));
         }
     }
-    knobs.add_administrators(&mut world, (&layout, &books.outside()), &gateways, &rng);
+    knobs.add_others(&mut world, (&layout, &books.outside()), (&gateways, &token), &rng);
     // The other engine does not take over from a lost gateway: only what was answered is judged.
     let comes_back = case.plan.mix.loses_regions();
     let demands_progress =
@@ -280,7 +293,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
         let settled_ns =
             if comes_back { 25 * topology.wan.widest_ns() + SECOND + knobs.recovers_in_ns() } else { SECOND };
         world.run_until(healed_at.max(world.now()) + settled_ns);
-        end = last_look(&mut world, &layout, token);
+        end = last_look(&mut world, &layout, &knobs, token);
     }
     let lines: Vec<&str> = world.trace_tail().collect();
     let result = end.map_err(|what| match lines.is_empty() {
@@ -293,7 +306,7 @@ pub fn record(case: &Case) -> ((History, History), Result<Summary, String>) {
         trace_hash: world.trace_hash(),
         counters: world.counters(),
         tally: books.tally(),
-        operations: all.ops().len(),
+        operations: Books::operations(&all),
         lasted_ns: world.now().since(BEGIN),
     });
     ((all, ordered), result)
@@ -357,10 +370,16 @@ where
     }
 }
 
-fn last_look(world: &mut World<Subject>, layout: &Arc<Layout>, token: Token) -> Result<(), String> {
-    let (client, replies) = agreement::client::<Subject>(layout.clone(), NodeId(0), token);
+fn last_look(
+    world: &mut World<Subject>,
+    layout: &Arc<Layout>,
+    knobs: &Knobs,
+    token: Token,
+) -> Result<(), String> {
+    let (client, replies) = agreement::client::<Subject>(layout.clone(), NodeId(0), token.clone());
     world.client(client);
     let limit: Time = world.now() + 10 * SECOND;
     world.run_to_rest(limit).map_err(|stuck| format!("the last look: {stuck}"))?;
-    agreement::look(layout, &replies.borrow()).check()
+    agreement::look(layout, &replies.borrow()).check()?;
+    knobs.tables(layout).map_or(Ok(()), |tables| badges::agreement::look(world, &tables, token))
 }

@@ -462,7 +462,7 @@ impl Session {
 }
 
 /// What a transaction ends with that was not begun, or cannot end, because a region is silent.
-fn is_of_silence(error: &SqlError) -> bool {
+pub(super) fn is_of_silence(error: &SqlError) -> bool {
     let in_flight =
         error.state == SqlState::TRANSACTION_RESOLUTION_UNKNOWN && error.message.contains("fell silent");
     in_flight || error.state == SqlState::CANNOT_CONNECT_NOW
