@@ -163,7 +163,10 @@ fn node_options(case: &Case, longest_ns: u64, rng: &mut Rng) -> node::Options {
         low_interval_ns: *rng.pick(&[5 * MS, 20 * MS]),
         steps: node::Steps {
             keys: [1, 3, 1_024][case.seed as usize % 3],
-            units: [1, 2, 1_024][case.seed as usize / 3 % 3],
+            units: match case.is_planted() {
+                true => 1_024,
+                false => [1, 2, 1_024][case.seed as usize / 3 % 3],
+            },
         },
         maintain_interval_ns: *rng.pick(&[10 * MS, 100 * MS]),
         merge_rows_max: *rng.pick(&[1, 4, 1000]),

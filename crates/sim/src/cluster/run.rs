@@ -167,6 +167,17 @@ impl Case {
         #[cfg(not(feature = "mutants"))]
         false
     }
+    /// Some fault is planted. What finds it should find it again, so such runs draw nothing that older ones had not.
+    pub(super) fn is_planted(&self) -> bool {
+        #[cfg(feature = "mutants")]
+        {
+            let Mutants { perseus, caerus, geogauss, reads, unwatched, undeclared } = self.mutants;
+            let is_engine = perseus.is_some() || caerus.is_some() || geogauss.is_some();
+            return is_engine || reads.is_some() || unwatched || undeclared.is_some();
+        }
+        #[cfg(not(feature = "mutants"))]
+        false
+    }
     /// What its programs leave out of their access sets: a planted fault.
     pub(super) fn undeclared(&self) -> Option<badges::tables::Undeclared> {
         #[cfg(feature = "mutants")]

@@ -1,5 +1,6 @@
 //! Clusters in the simulator. One program, since each would have to be compiled with the code of whole nodes.
 
+mod badges;
 mod baselines;
 mod caerus;
 mod cluster;
