@@ -125,6 +125,10 @@ impl Columns {
             Some(waiting) => waiting.items.push_back(item.clone()),
             None if takes_steps => {
                 base::sometimes!("columns take a large record in steps");
+                if self.graph.vertex_count() > 0 {
+                    // The graph names the record before its rows are here.
+                    self.arriving.insert(partition);
+                }
                 let items = VecDeque::from([item.clone()]);
                 self.filling.insert(partition, Filling { items, applied: 0, is_ready: true });
             }

@@ -273,6 +273,7 @@ fn a_copy_that_begins_while_a_transaction_is_applied_in_steps_leaves_it_out() {
     assert!(pair.run(insert(0..50), 10));
     let before = pair.ordered.row_count(T) as usize;
     let mut data = pair.ordered.in_steps_of(7);
+    data.take_written();
     let transaction = {
         let mut access = AccessSet::default();
         PARTITIONS.into_iter().for_each(|p| access.add(p, Granule::Partition, AccessMode::Write));
@@ -328,7 +329,7 @@ fn a_copy_that_begins_while_a_transaction_is_applied_in_steps_leaves_it_out() {
     }
     assert!(steps > 10, "{steps} steps");
     assert_eq!(copied(&mut data), 100);
-    assert_eq!(data.take_written().len(), 4, "noted once at each partition");
+    assert_eq!(data.take_written().len(), 2, "noted once at each partition");
 }
 
 #[test]
