@@ -37,8 +37,9 @@ pub struct Columns {
     arriving: BTreeSet<PartitionId>,
     /// Partitions whose columns take several steps: what was streamed since that began.
     filling: BTreeMap<PartitionId, Filling>,
-    /// Rows that are applied in one step at most.
+    /// Rows that are applied in one step at most, of what waits for a copy; and of one record, likewise.
     rows_a_step: usize,
+    record_rows_a_step: usize,
     /// The storage of the printed protocol, in clusters that run it.
     printed: Option<PrintedCopy>,
     collected_below: Rank,
@@ -87,6 +88,7 @@ impl Columns {
             arriving: BTreeSet::new(),
             filling: BTreeMap::new(),
             rows_a_step: options.steps.keys,
+            record_rows_a_step: usize::try_from(options.steps.units).unwrap_or(usize::MAX),
             printed: options.printed.map(|p| PrintedCopy::new(p, subscribes)),
             collected_below: Rank::ZERO,
             merging: false,
@@ -139,7 +141,9 @@ impl Columns {
     fn takes_steps(&self, item: &StreamItem) -> bool {
         match item {
             StreamItem::Record(record) => {
-                record.writes.len() > self.rows_a_step && record.schema.is_none() && self.printed.is_none()
+                record.writes.len() > self.record_rows_a_step
+                    && record.schema.is_none()
+                    && self.printed.is_none()
             }
             _ => false,
         }
@@ -199,7 +203,7 @@ impl Columns {
             }
             let StreamItem::Record(record) = &item else { unreachable!("only records take steps") };
             let filling = self.filling.get_mut(&partition).expect("just seen");
-            let applied = self.store.apply_some(record, filling.applied, self.rows_a_step - rows);
+            let applied = self.store.apply_some(record, filling.applied, self.record_rows_a_step);
             rows += applied - filling.applied;
             filling.applied = applied % record.writes.len();
             if filling.applied > 0 {
