@@ -1,4 +1,4 @@
-//! Executions that take several steps of a node, for engines that order first and execute at places.
+//! Executions that take several steps of a node. Engine `caerus` and its baselines have such; `perseus` has none yet.
 //!
 //! IN: what a step of the executor gives. OUT: what is done of an execution, and which one goes on next. KEEPS: what was
 //! gathered or applied at a partition is not done there again; whoever has rested longest goes on first.

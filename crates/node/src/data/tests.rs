@@ -208,16 +208,19 @@ fn random_programs_evaluated_and_installed_leave_the_same_rows_as_executed() {
     assert!(commits > 500 && aborts > 50, "{commits} committed, {aborts} aborted");
 }
 
+/// Rows with these ids.
+fn insert(schema_version: u64, ids: std::ops::Range<i64>) -> TxnProgram {
+    let rows = ids.map(|id| Row::of(&[Datum::Int(id), Datum::Int(1), Datum::Null])).collect();
+    let (table, on_conflict) = (T, OnConflict::Fail);
+    let insert = Statement::Insert { table, schema_version, rows, on_conflict, returning: None };
+    TxnProgram::Statements(vec![insert])
+}
+
 #[test]
 fn what_is_installed_while_a_copy_is_made_is_not_in_it() {
     let mut pair = Pair::new();
     let schema_version = pair.version();
-    let insert = |ids: std::ops::Range<i64>| {
-        let rows = ids.map(|id| Row::of(&[Datum::Int(id), Datum::Int(1), Datum::Null])).collect();
-        let (table, on_conflict) = (T, OnConflict::Fail);
-        let insert = Statement::Insert { table, schema_version, rows, on_conflict, returning: None };
-        TxnProgram::Statements(vec![insert])
-    };
+    let insert = |ids| insert(schema_version, ids);
     assert!(pair.run(insert(0..50), 10));
     let copied = |data: &mut Data| {
         let mut rows = 0;
@@ -264,12 +267,7 @@ fn what_is_installed_while_a_copy_is_made_is_not_in_it() {
 fn a_copy_that_begins_while_a_transaction_is_applied_in_steps_leaves_it_out() {
     let mut pair = Pair::new();
     let schema_version = pair.version();
-    let insert = |ids: std::ops::Range<i64>| {
-        let rows = ids.map(|id| Row::of(&[Datum::Int(id), Datum::Int(1), Datum::Null])).collect();
-        let (table, on_conflict) = (T, OnConflict::Fail);
-        let insert = Statement::Insert { table, schema_version, rows, on_conflict, returning: None };
-        TxnProgram::Statements(vec![insert])
-    };
+    let insert = |ids| insert(schema_version, ids);
     assert!(pair.run(insert(0..50), 10));
     let before = pair.ordered.row_count(T) as usize;
     let mut data = pair.ordered.in_steps_of(7);

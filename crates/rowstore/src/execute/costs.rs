@@ -63,7 +63,8 @@ impl Costs {
 
 /// What it costs to give a row a new state, after so many nodes of expressions.
 fn cost_of_writing(table: &TableStore, nodes: u64) -> u64 {
-    let checked: u64 = table.desc.checks.iter().map(|check| work(&check.expr)).sum();
+    let of_domains = table.desc.domains.values().flat_map(|domain| &domain.checks);
+    let checked: u64 = table.desc.checks.iter().chain(of_domains).map(|check| work(&check.expr)).sum();
     cost_of_leaving(table, nodes + checked)
 }
 
