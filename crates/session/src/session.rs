@@ -6,6 +6,7 @@
 mod advisory;
 mod assigned;
 mod blocks;
+mod building;
 mod calling;
 mod catalog;
 mod checked_views;
@@ -98,6 +99,8 @@ pub struct Session {
     copy: Option<copying::CopyState>,
     /// What the running statement's rows take that were read one by one.
     reading: Option<analytics::RowsMemory>,
+    /// The index that the running statement builds in steps.
+    building: Option<base::TableId>,
     cursors: BTreeMap<String, cursor::Cursor>,
     told: told::Told,
     cancel: CancelHandle,
@@ -150,6 +153,7 @@ impl Session {
             queue: simple::Queue::default(),
             copy: None,
             reading: None,
+            building: None,
             cursors: BTreeMap::new(),
             told: told::Told::new(Listener::new(gateway.notifications.clone(), activity.process)),
             cancel: CancelHandle::default(),
@@ -181,10 +185,18 @@ impl Session {
         };
         let result = self.finish(result);
         // A statement that was given up leaves its own transaction open.
-        if result.is_err() && self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
-            self.roll_back().await;
+        if result.is_err() {
+            self.give_up_implicit().await;
         }
         result
+    }
+
+    /// A statement failed or was given up: what it alone has opened ends.
+    async fn give_up_implicit(&mut self) {
+        self.abandon_build().await;
+        if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
+            self.roll_back().await;
+        }
     }
 
     async fn execute_now(&mut self, prepared: &Arc<Prepared>, parameters: &[Datum]) -> SqlResult<Response> {

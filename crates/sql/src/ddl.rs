@@ -23,6 +23,7 @@ mod types;
 mod views;
 
 pub use foreign_keys::definition as foreign_key_definition;
+pub use indexes::without_index;
 pub use roles::Secrets;
 pub use views::Shapes;
 
@@ -54,6 +55,8 @@ pub struct DdlContext<'a> {
     pub standing: &'a Standing,
     pub secrets: &'a dyn Secrets,
     pub shapes: &'a dyn Shapes,
+    /// The statement is a transaction of its own, so that what it makes may come in several steps.
+    pub is_alone: bool,
 }
 
 /// A planned change.
@@ -65,6 +68,8 @@ pub struct Ddl {
     pub notices: Vec<(SqlState, String)>,
     /// A table whose rows are written into another one, which takes its place.
     pub rewrites: Option<Rewrite>,
+    /// An index that the rows of its table are still to be entered into.
+    pub builds: Option<TableId>,
     /// Stored queries over a table that is made anew.
     remade_views: Vec<View>,
 }

@@ -38,6 +38,8 @@ pub struct IndexForm {
     /// Positions of keys whose nulls are declared to stand at the other end than their direction puts them.
     pub nulls_moved: Vec<usize>,
     pub method: AccessMethod,
+    /// Rows that were there before it are still to be entered: writes keep it, nothing reads it.
+    pub is_building: bool,
 }
 
 /// What an index is declared to be. All are kept alike, in order.

@@ -104,6 +104,11 @@ impl Session {
                 Ok(()) => {
                     self.temporary.note(statement, &planned.actions);
                     self.bring_indexes(&before, &planned.actions).await?;
+                    if let Some(index) = planned.builds {
+                        // It may take long, and others may change other tables meanwhile.
+                        drop(turn);
+                        Box::pin(self.build_index(index)).await?;
+                    }
                     self.tell_notices(notices);
                     return Ok(Response::Command(tag.into()));
                 }
@@ -186,6 +191,7 @@ impl Session {
             standing: &standing,
             secrets: &super::roles::Passwords,
             shapes: &Planned(self),
+            is_alone: self.transaction.is_none(),
         };
         ddl::plan(&context, statement)
     }

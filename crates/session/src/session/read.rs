@@ -13,7 +13,7 @@ use base::{Datum, Key, PartitionId, Rank, Row};
 use node::request::ReadRows;
 use sql::lower::Projection;
 use sql::lower::bind::Binding;
-use sql::lower::keys::Reached;
+use sql::lower::keys::{Reach, Reached};
 use sql::lower::select::{Order, Output, RowSelectPlan, locking_word};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -158,14 +158,14 @@ impl Session {
 
     /// Rows at a cut chosen for this statement, or at the pinned one.
     async fn fetch(&mut self, wanted: &Wanted<'_>) -> SqlResult<Vec<SeenRow>> {
-        let mut reads = Vec::new();
-        for reach in &wanted.reached.reaches {
-            for &partition in &reach.partitions {
-                reads.push(wanted.read(partition, reach.range.clone()));
-            }
-        }
-        let rows = self.request_rows(reads).await?;
+        let rows = self.request_rows(wanted.reads()).await?;
         Ok(rows.into_iter().flatten().map(|(key, row)| wanted.seen(key, &row)).collect())
+    }
+
+    /// Keys of rows, at such a cut.
+    pub(super) async fn keys_of(&mut self, wanted: &Wanted<'_>) -> SqlResult<Vec<Key>> {
+        let rows = self.request_rows(wanted.reads()).await?;
+        Ok(rows.into_iter().flatten().map(|(key, _)| key).collect())
     }
 
     /// Rows in the open transaction, recorded as read.
@@ -377,6 +377,16 @@ impl Looked<'_> {
 }
 
 impl Wanted<'_> {
+    /// Every range at every partition that it has to be read at.
+    fn reads(&self) -> Vec<RowRead> {
+        let reads = |reach: &Reach| {
+            let range = reach.range.clone();
+            reach.partitions.iter().map(move |&partition| (partition, range.clone())).collect::<Vec<_>>()
+        };
+        let reads = self.reached.reaches.iter().flat_map(reads);
+        reads.map(|(partition, range)| self.read(partition, range)).collect()
+    }
+
     fn read(&self, partition: PartitionId, range: KeyRange) -> RowRead {
         RowRead {
             partition,

@@ -81,9 +81,7 @@ impl Session {
         let result = self.finish(result);
         if result.is_err() {
             self.queue = Queue::default();
-            if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
-                self.roll_back().await;
-            }
+            self.give_up_implicit().await;
         }
         Some(result)
     }

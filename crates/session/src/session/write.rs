@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// Executions of a statement that has to read before it writes. A conflict with another transaction is never
 /// its client's business, as long as others do not write what it reads without a pause: with back-off, so
 /// many take most of a minute. Its timeout or a cancel ends it earlier.
-const ATTEMPTS: usize = 512;
+pub(super) const ATTEMPTS: usize = 512;
 /// Rows of a table that an ordered statement may look at one by one.
 const SCANNED_ROWS_MAX: u64 = 4_096;
 /// Longest pause between two executions, drawn at random below it.
@@ -235,6 +235,8 @@ impl Session {
         match ended {
             Ok(written) => Ok(Some(written)),
             Err(e) if is_transient(&e) && *attempts < ATTEMPTS => {
+                // What was read is gone with the attempt.
+                self.reading = None;
                 self.pause(*attempts).await;
                 Ok(None)
             }
@@ -439,7 +441,7 @@ fn looks_for_rows(plan: &ModifyPlan) -> bool {
 }
 
 /// Whether a statement of its own may succeed when it is executed again: it met another transaction.
-fn is_transient(error: &SqlError) -> bool {
+pub(super) fn is_transient(error: &SqlError) -> bool {
     (is_conflict(error) && !is_stale(error)) || error.state == SqlState::DEADLOCK_DETECTED
 }
 

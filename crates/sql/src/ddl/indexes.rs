@@ -58,6 +58,13 @@ impl DdlContext<'_> {
             ddl.actions.push(SchemaAction::AlterTable(next));
             return Ok(ddl);
         }
+        let made = indexes_mut(&mut next).last().expect("it was just put there");
+        if self.is_alone && table.index_is_local(made, self.topology) {
+            made.form.is_building = true;
+            ddl.builds = Some(made.id);
+            ddl.actions.push(SchemaAction::AlterTable(next));
+            return Ok(ddl);
+        }
         // Rows are written anew, with what the index has computed of them.
         let remade = placement::remade(self, table, next, Vec::new(), &[])?;
         Ok(Ddl { tag: "CREATE INDEX", ..remade })
@@ -211,6 +218,12 @@ fn push_hidden(table: &mut Table, data_type: DataType, computed: String) -> SqlR
         hidden: true,
     };
     put_column(table, column)
+}
+
+/// Takes an index away, with the columns that were made for it.
+pub fn without_index(table: &mut Table, id: TableId) {
+    drop_indexes(table, |index| index.id == id);
+    sweep(table);
 }
 
 /// Hides the columns that were made for an index which is no more.

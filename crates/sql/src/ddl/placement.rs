@@ -226,7 +226,11 @@ pub(super) fn remade(
         TableId(next_id - 1)
     };
     next.id = free(table.id);
-    super::indexes::indexes_mut(&mut next).for_each(|index| index.id = free(index.id));
+    super::indexes::indexes_mut(&mut next).for_each(|index| {
+        index.id = free(index.id);
+        // Each row is written with its entry.
+        index.form.is_building = false;
+    });
     let follow = |child: &mut Table| {
         for key in child.foreign_keys_mut().filter(|key| key.table == table.id) {
             key.table = next_of(&renumbered, key.table);

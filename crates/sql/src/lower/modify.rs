@@ -213,6 +213,7 @@ pub(super) fn narrowest_index(
     table
         .indexes
         .iter()
+        .filter(|index| !index.form.is_building)
         .map(|index| (index, computed_keys::path(table, index, generated, conjuncts)))
         .filter(|(_, path)| path.fixed_count() > primary.fixed_count())
         .max_by_key(|(_, path)| path.fixed_count())

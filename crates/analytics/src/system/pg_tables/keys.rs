@@ -105,7 +105,7 @@ pub(super) fn index(context: &Context<'_>) -> Made {
             no(),
             yes(),
             no(),
-            yes(),
+            Datum::Bool(!index.form.is_building),
             no(),
             yes(),
             yes(),

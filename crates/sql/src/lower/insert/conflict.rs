@@ -175,7 +175,7 @@ fn arbiter(table: &Table, generated: &Generated, wanted: &Wanted) -> SqlResult<T
     if is_key {
         return Ok(table.id);
     }
-    let unique = table.indexes.iter().filter(|index| index.unique);
+    let unique = table.indexes.iter().filter(|index| index.unique && !index.form.is_building);
     let met = unique.filter(|index| wanted.is_met_by(index, generated));
     met.min_by_key(|index| index.form.predicate.is_some()).map(|index| index.id).ok_or_else(none_matches)
 }

@@ -1,0 +1,210 @@
+//! Indexes over what expressions compute, made on a table that has rows while others write to it.
+//!
+//! Three steps, each a transaction of its own. The index comes into the catalog with its hidden columns, marked as
+//! being built: from then on every write keeps it, and no statement looks into it. Then the rows that were there are
+//! written with what it computes of them, a batch of keys at a time. Then the mark goes.
+//!
+//! KEEPS: when the mark goes, every row has its entry. A row that was there before the mark is in a batch: batches
+//! together are all keys, and each is found at a cut behind the mark. A later one was written with the index. A unique
+//! index refuses equal entries from the beginning, so that two rows with one entry end the build or the later write.
+//! No batch is validated: whoever writes to the table waits for one batch at most, and none of them can fail for it.
+
+use super::Session;
+use super::read::Wanted;
+use base::error::{SqlResult, SqlState};
+use base::expr::{Expr, UnaryOperator};
+use base::key::KeyRange;
+use base::schema::{Index, Placement, SchemaAction, SchemaChange, Table};
+use base::txn::{AccessSet, Statement as Program, TxnProgram};
+use base::{Key, PartitionId, SqlError, TableId};
+use sql::lower::access;
+use sql::lower::keys::{Reach, Reached};
+use std::sync::Arc;
+
+/// Rows that are written in one transaction. Writers of the same keys wait for it.
+const BATCH_ROWS: u64 = 10_000;
+
+/// What becomes of an index that was being built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    IsRead,
+    IsDropped,
+}
+
+impl Session {
+    /// Enters the rows of its table into an index that has come into the catalog, and has it read. If that fails, the
+    /// index goes again. Errors: those of its expressions, 23505; 40001 and 42704 if others changed the table so that
+    /// it cannot go on.
+    pub(super) async fn build_index(&mut self, id: TableId) -> SqlResult<()> {
+        // Should the statement be given up, whoever ends it takes the index away.
+        self.building = Some(id);
+        let built = match self.enter_all_rows(id).await {
+            Ok(()) => self.end_build(id, End::IsRead).await,
+            Err(error) => Err(error),
+        };
+        if built.is_ok() {
+            self.building = None;
+        }
+        built
+    }
+
+    /// Takes away the index that a statement was building when it ended.
+    pub(super) async fn abandon_build(&mut self) {
+        let Some(id) = self.building.take() else { return };
+        // If it cannot be taken away now, it stays as one that is not valid, for DROP INDEX.
+        let _ = self.end_build(id, End::IsDropped).await;
+    }
+
+    async fn enter_all_rows(&mut self, id: TableId) -> SqlResult<()> {
+        let topology = self.cluster().topology().clone();
+        let (table, _) = self.being_built(id).await?;
+        let near = self.cluster().region();
+        // Where rows are found, and where they are written.
+        let groups: Vec<(PartitionId, Vec<PartitionId>)> = match table.placement {
+            Placement::Replicated => {
+                let all = table.partitions(&topology);
+                let is_near = |partition: &&PartitionId| topology.region_of_partition(**partition) == near;
+                let found = all.iter().find(is_near).or(all.first()).copied();
+                found.into_iter().map(|found| (found, all.clone())).collect()
+            }
+            _ => table
+                .partitions(&topology)
+                .into_iter()
+                .map(|partition| (partition, vec![partition]))
+                .collect(),
+        };
+        for (from, written) in groups {
+            let mut low = Key::new();
+            while let Some(range) = self.next_batch(id, from, low).await? {
+                self.enter_batch(id, &range, &written).await?;
+                match range.high {
+                    Some(high) => low = high,
+                    None => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The table and the index, as the catalog has them now. Errors: 42704 if the index is gone.
+    async fn being_built(&mut self, id: TableId) -> SqlResult<(Arc<Table>, Index)> {
+        self.refresh_catalog().await?;
+        self.look_up_catalog();
+        let found = self.known.index(id).map(|(table, index)| (table.clone(), index.clone()));
+        found.filter(|(_, index)| index.form.is_building).ok_or_else(|| {
+            let told =
+                "the index that was being built is gone: another session dropped it or changed its table";
+            SqlError::new(SqlState::UNDEFINED_OBJECT, told)
+        })
+    }
+
+    /// The keys of the next rows at a partition, from a key on, as of now; `None`: there are no more.
+    async fn next_batch(
+        &mut self,
+        id: TableId,
+        partition: PartitionId,
+        low: Key,
+    ) -> SqlResult<Option<KeyRange>> {
+        let (table, _) = self.being_built(id).await?;
+        let range = KeyRange { low, high: None };
+        let reaches = vec![Reach { range: range.clone(), partitions: vec![partition] }];
+        let reached = Reached { reaches, is_exact: true };
+        let wanted = Wanted {
+            table: &table,
+            index: None,
+            reached: &reached,
+            filter: None,
+            descending: false,
+            limit: Some(BATCH_ROWS),
+            columns: None,
+            is_rewritten: false,
+        };
+        let keys = self.keys_of(&wanted).await;
+        // Only the keys are kept.
+        self.reading = None;
+        Ok(match keys?.as_slice() {
+            [] => None,
+            keys if (keys.len() as u64) < BATCH_ROWS => Some(range),
+            [.., last] => Some(KeyRange { high: Some(last.successor()), ..range }),
+        })
+    }
+
+    /// Writes the rows of a range with what the index computes of them.
+    async fn enter_batch(
+        &mut self,
+        id: TableId,
+        range: &KeyRange,
+        partitions: &[PartitionId],
+    ) -> SqlResult<()> {
+        for _ in 0..super::write::ATTEMPTS {
+            let (table, index) = self.being_built(id).await?;
+            let generated = self.lowered(|lowering| lowering.generated(&table))?;
+            let owned = generated.columns().filter(|column| index.owns(*column));
+            let set: Vec<(usize, Expr)> =
+                owned.filter_map(|column| Some((column, generated.of(column)?.clone()))).collect();
+            let mut access = AccessSet::default();
+            let changed: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
+            access::write_range(&mut access, &table, range, partitions, Some(&changed));
+            access.normalize();
+            let program = Program::Update {
+                table: table.id,
+                schema_version: table.version,
+                target: range.clone(),
+                filter: differs(&set),
+                set,
+                returning: None,
+            };
+            match self.submit(TxnProgram::Statements(vec![program]), access).await {
+                Err(error) if super::write::is_transient(&error) || super::is_stale(&error) => {}
+                Err(error) => return Err(not_unique(error, &index)),
+                Ok(_) => return Ok(()),
+            }
+        }
+        Err(SqlError::new(
+            SqlState::SERIALIZATION_FAILURE,
+            "the table changed each time rows were entered into the index",
+        )
+        .hint("Create the index again."))
+    }
+
+    /// The index is read from now on, or goes. Errors: 42704 if it is gone, or is being built no more.
+    async fn end_build(&mut self, id: TableId, end: End) -> SqlResult<()> {
+        loop {
+            let (table, _) = self.being_built(id).await?;
+            let mut next = table.as_ref().clone();
+            match end {
+                End::IsRead => {
+                    let index = next.indexes.iter_mut().find(|index| index.id == id).expect("just found");
+                    index.form.is_building = false;
+                }
+                End::IsDropped => sql::ddl::without_index(&mut next, id),
+            }
+            let change = SchemaChange {
+                base_version: self.known.version,
+                actions: vec![SchemaAction::AlterTable(next)],
+            };
+            match self.submit_schema(change).await {
+                Err(error) if super::is_stale(&error) => {}
+                ended => return ended,
+            }
+        }
+    }
+}
+
+/// Whether a row lacks any of these values: most rows of a table are outside of a partial index, and stay as they are.
+fn differs(set: &[(usize, Expr)]) -> Option<Expr> {
+    let changes = set.iter().map(|(column, expr)| {
+        let same = Expr::IsSame(Box::new(Expr::Column(*column)), Box::new(expr.clone()));
+        Expr::Unary(UnaryOperator::Not, Box::new(same))
+    });
+    changes.reduce(|a, b| Expr::binary(base::expr::BinaryOperator::Or, a, b))
+}
+
+/// A row has an entry that another one has: told as of the statement that makes the index.
+fn not_unique(mut error: SqlError, index: &Index) -> SqlError {
+    if error.state == SqlState::UNIQUE_VIOLATION {
+        error.message = format!("could not create unique index \"{}\"", index.name);
+        error.detail = error.detail.take().map(|detail| detail.replace("already exists.", "is duplicated."));
+    }
+    error
+}
