@@ -44,6 +44,7 @@ mod expressions;
 mod full_disk;
 #[path = "wire/generated_columns.rs"]
 mod generated_columns;
+#[path = "wire/index_builds.rs"]
 mod index_builds;
 #[path = "wire/isolation.rs"]
 mod isolation;

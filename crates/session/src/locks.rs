@@ -83,6 +83,11 @@ impl Locks {
         Some(passing)
     }
 
+    /// Waits until nobody has locked the table as a whole.
+    pub async fn pass_whole(self: &Arc<Self>, table: TableId) -> Result<(), SqlError> {
+        RowLocks::new(self.clone()).pass_whole(table).await.map(|_| ())
+    }
+
     /// The row's holder gives it up, or one who was about to get it does.
     fn hand_over(&self, state: &mut State, row: &RowName) {
         let State { rows, waits, .. } = state;
@@ -180,7 +185,8 @@ impl RowLocks {
     /// Waits until nobody else holds the whole table; whether somebody did.
     async fn pass_whole(&mut self, table: TableId) -> Result<bool, SqlError> {
         let whole = (table, Key::new());
-        if self.held.contains(&whole) || !self.locks.state().rows.contains_key(&whole) {
+        let holder = self.locks.state().rows.get(&whole).map(|lock| lock.holder);
+        if holder.is_none_or(|holder| holder == self.owner) {
             return Ok(false);
         }
         self.take(whole.clone()).await?;

@@ -5,6 +5,7 @@
 
 mod advisory;
 mod assigned;
+mod attempts;
 mod blocks;
 mod building;
 mod calling;
@@ -100,7 +101,7 @@ pub struct Session {
     /// What the running statement's rows take that were read one by one.
     reading: Option<analytics::RowsMemory>,
     /// The index that the running statement builds in steps.
-    building: Option<base::TableId>,
+    building: Option<building::Building>,
     cursors: BTreeMap<String, cursor::Cursor>,
     told: told::Told,
     cancel: CancelHandle,
@@ -185,18 +186,18 @@ impl Session {
         };
         let result = self.finish(result);
         // A statement that was given up leaves its own transaction open.
-        if result.is_err() {
-            self.give_up_implicit().await;
+        match result {
+            Err(error) => Err(self.give_up_implicit(error).await),
+            done => done,
         }
-        result
     }
 
-    /// A statement failed or was given up: what it alone has opened ends.
-    async fn give_up_implicit(&mut self) {
-        self.abandon_build().await;
+    /// A statement failed or was given up: what it alone has opened ends. Answers what it ends with.
+    async fn give_up_implicit(&mut self, error: SqlError) -> SqlError {
         if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
             self.roll_back().await;
         }
+        self.abandon_build(error).await
     }
 
     async fn execute_now(&mut self, prepared: &Arc<Prepared>, parameters: &[Datum]) -> SqlResult<Response> {

@@ -68,8 +68,8 @@ pub struct Ddl {
     pub notices: Vec<(SqlState, String)>,
     /// A table whose rows are written into another one, which takes its place.
     pub rewrites: Option<Rewrite>,
-    /// An index that the rows of its table are still to be entered into.
-    pub builds: Option<TableId>,
+    /// An index that the rows of its table are still to be entered into, by id and name.
+    pub builds: Option<(TableId, String)>,
     /// Stored queries over a table that is made anew.
     remade_views: Vec<View>,
 }

@@ -227,3 +227,60 @@ async fn a_write_of_a_whole_table_ends_beside_writers_at_its_home() {
     assert_eq!(value(&home, "select sum(n) from hot").await, written.to_string());
     assert_eq!(value(&home, "select count(*) from hot where v = 'abbbc'").await, "100");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_that_read_whole_tables_end_while_others_write_them() {
+    const ROWS: u32 = 6_000;
+    let server = Server::start();
+    let home = server.session(0).await;
+    run(
+        &home,
+        "create table t (id int primary key, a int, b text); create table u (id int primary key, a int)",
+    )
+    .await;
+    run(&home, &format!("insert into t select g, g % 100, 'x' || g from generate_series(1, {ROWS}) g")).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for nth in 0..4 {
+        let (client, stop) = (server.session(0).await, stop.clone());
+        writers.push(tokio::spawn(async move {
+            let (mut at, mut done) = (nth, 0);
+            while !stop.load(Ordering::SeqCst) {
+                at = (at * 73 + 41) % ROWS + 1;
+                let new = 10_000 + nth * 1_000_000 + done;
+                for sql in [
+                    format!("update t set a = a + 1 where id = {at}"),
+                    format!("insert into t values ({new}, 1, 'new')"),
+                    format!("delete from t where id = {new}"),
+                ] {
+                    client.batch_execute(&sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+                    done += 1;
+                }
+            }
+            done
+        }));
+    }
+    // Near the table, and from another region.
+    for region in [0, 1] {
+        let client = server.session(region).await;
+        for sql in [
+            "create table c as select * from t",
+            "insert into u select id, a from t where a > 5 on conflict do nothing",
+            "create materialized view v as select a, count(*) from t group by a",
+            "refresh materialized view v",
+            "update t set b = c.b || '!' from c where c.id = t.id and c.id % 50 = 0",
+            "drop materialized view v; drop table c; delete from u",
+            "alter table t alter column a type bigint",
+            "alter table t alter column a type int",
+        ] {
+            let ended =
+                tokio::time::timeout(std::time::Duration::from_secs(60), client.batch_execute(sql)).await;
+            ended.expect(sql).unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+        }
+    }
+    stop.store(true, Ordering::SeqCst);
+    for writer in writers {
+        assert!(writer.await.expect("no writer fails") > 0);
+    }
+    assert_eq!(value(&home, &format!("select count(*) from t where id <= {ROWS}")).await, ROWS.to_string());
+}

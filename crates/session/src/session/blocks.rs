@@ -139,7 +139,7 @@ impl Session {
         } else {
             Ok(())
         };
-        if result.as_ref().is_err_and(|e| super::write::is_conflict(e) && !super::is_stale(e)) {
+        if result.as_ref().is_err_and(|e| super::attempts::is_conflict(e) && !super::is_stale(e)) {
             // Where others are nearer, the next one waits for its turn.
             let now = self.cluster().now();
             transaction.wrote_afar.iter().for_each(|table| self.gateway.contention.note(*table, now));

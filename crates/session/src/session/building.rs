@@ -20,9 +20,20 @@ use base::{Key, PartitionId, SqlError, TableId};
 use sql::lower::access;
 use sql::lower::keys::{Reach, Reached};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Rows that are written in one transaction. Writers of the same keys wait for it.
-const BATCH_ROWS: u64 = 10_000;
+const BATCH_ROWS: u64 = 4_096;
+
+/// How often, and how much longer each time, a session looks for an index that it has sent and heard nothing of.
+const WAITS_MAX: u32 = 6;
+const WAIT: Duration = Duration::from_millis(50);
+
+/// The index that a statement builds. Its id is its own if it came into the catalog, and the name says whether it did.
+pub(super) struct Building {
+    pub id: TableId,
+    pub name: String,
+}
 
 /// What becomes of an index that was being built.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,23 +47,33 @@ impl Session {
     /// index goes again. Errors: those of its expressions, 23505; 40001 and 42704 if others changed the table so that
     /// it cannot go on.
     pub(super) async fn build_index(&mut self, id: TableId) -> SqlResult<()> {
-        // Should the statement be given up, whoever ends it takes the index away.
-        self.building = Some(id);
-        let built = match self.enter_all_rows(id).await {
-            Ok(()) => self.end_build(id, End::IsRead).await,
-            Err(error) => Err(error),
-        };
-        if built.is_ok() {
-            self.building = None;
-        }
-        built
+        self.enter_all_rows(id).await?;
+        self.end_build(id, End::IsRead).await?;
+        self.building = None;
+        Ok(())
     }
 
-    /// Takes away the index that a statement was building when it ended.
-    pub(super) async fn abandon_build(&mut self) {
-        let Some(id) = self.building.take() else { return };
-        // If it cannot be taken away now, it stays as one that is not valid, for DROP INDEX.
-        let _ = self.end_build(id, End::IsDropped).await;
+    /// Takes away the index that a statement was building when it failed or was given up; answers what the statement
+    /// ends with. If it cannot be taken away now, it stays as one that is not valid, for DROP INDEX.
+    pub(super) async fn abandon_build(&mut self, error: SqlError) -> SqlError {
+        let Some(Building { id, name }) = self.building.take() else { return error };
+        let was_in_doubt = error.state == SqlState::TRANSACTION_RESOLUTION_UNKNOWN;
+        // What was sent may be on its way still.
+        for wait in 0..if was_in_doubt { WAITS_MAX } else { 1 } {
+            tokio::time::sleep(WAIT * wait).await;
+            let is_it = |(_, index): &(Arc<Table>, Index)| index.name == name;
+            if !self.being_built(id).await.is_ok_and(|found| is_it(&found)) {
+                continue;
+            }
+            return match self.end_build(id, End::IsDropped).await {
+                Ok(()) if was_in_doubt => {
+                    let told = error.detail.clone().unwrap_or_default();
+                    SqlError::new(SqlState::QUERY_CANCELED, told)
+                }
+                _ => error,
+            };
+        }
+        error
     }
 
     async fn enter_all_rows(&mut self, id: TableId) -> SqlResult<()> {
@@ -136,7 +157,7 @@ impl Session {
         range: &KeyRange,
         partitions: &[PartitionId],
     ) -> SqlResult<()> {
-        for _ in 0..super::write::ATTEMPTS {
+        for _ in 0..super::attempts::ATTEMPTS {
             let (table, index) = self.being_built(id).await?;
             let generated = self.lowered(|lowering| lowering.generated(&table))?;
             let owned = generated.columns().filter(|column| index.owns(*column));
@@ -155,7 +176,7 @@ impl Session {
                 returning: None,
             };
             match self.submit(TxnProgram::Statements(vec![program]), access).await {
-                Err(error) if super::write::is_transient(&error) || super::is_stale(&error) => {}
+                Err(error) if super::attempts::is_transient(&error) || super::is_stale(&error) => {}
                 Err(error) => return Err(not_unique(error, &index)),
                 Ok(_) => return Ok(()),
             }

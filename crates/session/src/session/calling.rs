@@ -5,6 +5,7 @@
 //! procedure sees the block's own writes, and nothing that it did not declare.
 
 use super::Session;
+use super::attempts::Attempts;
 use super::read::Wanted;
 use super::transaction::SeenRow;
 use crate::response::{Response, RowStream, Rows};
@@ -52,9 +53,9 @@ impl Session {
         let rows: Vec<Row> = match reads_only(&access) {
             _ if in_block => Box::pin(self.call_in_block(plan, &args, &access, &catalog)).await?,
             None if super::foreign_keys::concern_writes(&catalog, &access) => {
-                let mut attempts = 0;
+                let mut attempts = Attempts::default();
                 loop {
-                    self.begin(false, true);
+                    self.begin_attempt(false, &attempts).await;
                     let result = Box::pin(self.call_in_block(plan, &args, &access, &catalog)).await;
                     if let Some(rows) = self.settle(result, &mut attempts).await? {
                         break rows;

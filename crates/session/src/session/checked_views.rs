@@ -4,6 +4,7 @@
 //! buffered, so that nothing is left of it where one is not.
 
 use super::Session;
+use super::attempts::Attempts;
 use super::plan::CheckedPlan;
 use crate::response::{Response, RowStream, Rows};
 use base::error::{SqlResult, SqlState};
@@ -18,9 +19,9 @@ impl Session {
         if self.transaction.is_some() {
             return self.checked_buffered(plan, parameters).await;
         }
-        let mut attempts = 0;
+        let mut attempts = Attempts::default();
         loop {
-            self.begin(self.is_read_only(), true);
+            self.begin_attempt(self.is_read_only(), &attempts).await;
             let result = self.checked_buffered(plan, parameters).await;
             if let Some(done) = self.settle(result, &mut attempts).await? {
                 return Ok(done);

@@ -5,6 +5,7 @@
 //! error leaves the batches before it.
 
 use super::Session;
+use super::attempts::Attempts;
 use crate::copy::{Record, Records};
 use crate::response::{CopyFormat, CopyOut, Response};
 use analytics::{RowsMemory, row_bytes};
@@ -316,9 +317,9 @@ impl Session {
             return Ok(written.affected);
         }
         if super::foreign_keys::concern_insert(plan) || self.empties_at_commit() {
-            let mut attempts = 0;
+            let mut attempts = Attempts::default();
             loop {
-                self.begin(false, true);
+                self.begin_attempt(false, &attempts).await;
                 let mut written = super::write::Written::default();
                 let result = self.insert_rows(plan, None, rows.clone(), &binding, &mut written).await;
                 if self.settle(result, &mut attempts).await?.is_some() {

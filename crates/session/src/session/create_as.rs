@@ -5,6 +5,7 @@
 //! is executed again when something changed in between.
 
 use super::Session;
+use super::attempts::Attempts;
 use super::plan::{self, Plan};
 use super::turns::Turn;
 use super::write::Written;
@@ -28,9 +29,9 @@ impl Session {
         statement: &Statement,
         parameters: &[Datum],
     ) -> SqlResult<Response> {
-        let mut attempts = 0;
+        let mut attempts = Attempts::default();
         loop {
-            self.begin(false, true);
+            self.begin_attempt(false, &attempts).await;
             let result = match statement {
                 Statement::CreateTable(create) if create.query.is_some() => {
                     Box::pin(self.create_as(create, parameters)).await

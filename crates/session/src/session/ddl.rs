@@ -1,6 +1,8 @@
 //! DDL in a session: ordered on its own, or collected until COMMIT.
 
 use super::Session;
+use super::attempts::Attempts;
+use super::building::Building;
 use super::create_as::cannot_index;
 use super::plan::{self, Plan};
 use super::transaction::SeenRow;
@@ -22,7 +24,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Plans of one DDL statement before it gives up on a catalog that keeps changing.
-const ATTEMPTS: usize = 64;
+const PLANS_MAX: usize = 64;
 
 impl Session {
     pub(super) async fn run_ddl(
@@ -95,8 +97,12 @@ impl Session {
             let before = self.catalog();
             let base_version = before.version;
             let actions = planned.actions.clone();
+            // Should the statement be given up, whoever ends it takes the index away.
+            self.building =
+                planned.builds.as_ref().map(|(id, name)| Building { id: *id, name: name.clone() });
             match self.submit_schema(SchemaChange { base_version, actions }).await {
-                Err(e) if super::is_stale(&e) && attempts < ATTEMPTS => {
+                Err(e) if super::is_stale(&e) && attempts < PLANS_MAX => {
+                    self.building = None;
                     attempts += 1;
                     self.refresh_catalog().await?;
                 }
@@ -104,7 +110,7 @@ impl Session {
                 Ok(()) => {
                     self.temporary.note(statement, &planned.actions);
                     self.bring_indexes(&before, &planned.actions).await?;
-                    if let Some(index) = planned.builds {
+                    if let Some((index, _)) = planned.builds {
                         // It may take long, and others may change other tables meanwhile.
                         drop(turn);
                         Box::pin(self.build_index(index)).await?;
@@ -298,9 +304,9 @@ impl Session {
         }
         if truncate.identity == Some(ast::TruncateIdentityOption::Restart) {
             // Rows and catalog change together.
-            let mut attempts = 0;
+            let mut attempts = Attempts::default();
             loop {
-                self.begin(false, true);
+                self.begin_attempt(false, &attempts).await;
                 let result = Box::pin(self.truncate_buffered(truncate)).await;
                 if let Some(response) = self.settle(result, &mut attempts).await? {
                     return Ok(response);

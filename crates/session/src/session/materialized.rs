@@ -43,6 +43,7 @@ impl Session {
             self.tell_notices(planned.notices);
             return Ok(Response::Command(planned.tag.into()));
         };
+        self.read_at_one_cut_if_alone();
         let standing = self.standing();
         let rows = self.rows_of(&view, standing).await?;
         self.collect_ddl(statement).await?;
@@ -55,10 +56,7 @@ impl Session {
         let catalog = self.catalog();
         let found = sql::materialized::refreshed(&plan::names_of(&self.context(&catalog)), name, refresh);
         let (id, view) = found?;
-        if self.open().is_implicit && !self.open().has_begun() {
-            // What the query reads may change meanwhile: the rows are those of the cut.
-            self.read_at_one_cut();
-        }
+        self.read_at_one_cut_if_alone();
         let rows = match refresh.with_data {
             true => {
                 let roles = &catalog.roles;
@@ -80,6 +78,13 @@ impl Session {
         self.empty(table.clone()).await?;
         self.put_rows(table, rows).await?;
         Ok(Response::Command("REFRESH MATERIALIZED VIEW".into()))
+    }
+
+    /// What the query reads may change meanwhile: a view's rows are those of the cut.
+    fn read_at_one_cut_if_alone(&mut self) {
+        if self.open().is_implicit && !self.open().has_begun() {
+            self.read_at_one_cut();
+        }
     }
 
     /// The table that has a view's rows.

@@ -229,10 +229,6 @@ impl RichPlan {
         Ok(RichPlan { table, set, query, found, returning, generated, word: parts.word })
     }
 
-    /// Whether its rows are found by reading the table, so that any write of others gets in its way.
-    pub fn reads_all(&self) -> bool {
-        self.found.is_none()
-    }
     pub fn table(&self) -> &Table {
         &self.table
     }

@@ -78,12 +78,13 @@ impl Session {
             result = self.run_statement(next) => result,
             error = cancel.wait() => Err(error),
         };
-        let result = self.finish(result);
-        if result.is_err() {
-            self.queue = Queue::default();
-            self.give_up_implicit().await;
-        }
-        Some(result)
+        Some(match self.finish(result) {
+            Err(error) => {
+                self.queue = Queue::default();
+                Err(self.give_up_implicit(error).await)
+            }
+            done => done,
+        })
     }
 
     /// Plans and runs one statement without parameters.

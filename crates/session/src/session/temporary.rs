@@ -5,6 +5,7 @@
 //! forgotten before it is ordered, so nobody else ever hears of it.
 
 use super::Session;
+use super::attempts::Attempts;
 use super::plan::Plan;
 use super::settings::Settings;
 use super::transaction::Transaction;
@@ -90,9 +91,9 @@ impl Session {
 
     /// Runs a statement as a transaction of its own, whose rows are buffered.
     pub(super) async fn run_buffered(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
-        let mut attempts = 0;
+        let mut attempts = Attempts::default();
         loop {
-            self.begin(self.is_read_only(), true);
+            self.begin_attempt(self.is_read_only(), &attempts).await;
             let result = Box::pin(self.run(plan, parameters)).await;
             if let Some(response) = self.settle(result, &mut attempts).await? {
                 return Ok(response);

@@ -2,16 +2,15 @@
 //! another one.
 
 use super::Session;
+use super::attempts::Attempts;
 use super::locked_joins::LockedJoinPlan;
 use super::merge::MergePlan;
 use super::rich::RichPlan;
 use super::with::WithPlan;
 use super::write::{Written, respond};
-use crate::locks::RowLocks;
 use crate::response::Response;
+use base::Datum;
 use base::error::SqlResult;
-use base::schema::Table;
-use base::{Datum, TableId};
 use sql::types::Column;
 use std::sync::Arc;
 
@@ -54,15 +53,6 @@ impl<'p> Whole<'p> {
             Whole::LockedJoin(plan) => Some(&plan.columns),
         }
     }
-
-    /// The table that it changes after reading all of it, so that any write of others gets in its way.
-    fn reads_all_of(self) -> Option<&'p Table> {
-        match self {
-            Whole::Rich(plan) => plan.reads_all().then(|| plan.table()),
-            Whole::Merge(plan) => Some(plan.table()),
-            Whole::With(_) | Whole::LockedJoin(_) => None,
-        }
-    }
 }
 
 impl Session {
@@ -73,15 +63,10 @@ impl Session {
         let written = if self.transaction.is_some() {
             self.whole_buffered(plan, parameters, 0).await?
         } else {
-            let mut attempts = 0;
+            let mut attempts = Attempts::default();
             loop {
-                // Writers at the table's home are nearer to it, and would get in the way each time.
-                let _waiting = match plan.reads_all_of().filter(|_| attempts > 1) {
-                    Some(table) => self.lock_whole_afar(table).await?,
-                    None => None,
-                };
-                self.begin(self.is_read_only(), true);
-                let result = self.whole_buffered(plan, parameters, attempts).await;
+                self.begin_attempt(self.is_read_only(), &attempts).await;
+                let result = self.whole_buffered(plan, parameters, attempts.count).await;
                 if let Some(done) = self.settle(result, &mut attempts).await? {
                     break done;
                 }
@@ -102,12 +87,5 @@ impl Session {
             Whole::With(plan) => Box::pin(self.with_buffered(plan, parameters, attempts)).await,
             Whole::LockedJoin(plan) => Box::pin(self.locked_join_buffered(plan, parameters)).await,
         }
-    }
-
-    /// A statement that reads a whole table conflicts with every writer of it: after its first conflict the writers wait.
-    pub(super) async fn lock_whole(&mut self, table: TableId) -> SqlResult<()> {
-        let locks = self.gateway.locks.clone();
-        let locks = self.open().locks.get_or_insert_with(|| RowLocks::new(locks));
-        locks.lock_whole(table).await.map(|_| ())
     }
 }

@@ -4,20 +4,21 @@
 //! (joins, subqueries, changed keys, rows found through an index) runs as a transaction of its own and
 //! is executed anew when validation fails; nothing was sent to the client by then.
 
+use super::Session;
+use super::attempts::{ATTEMPTS, Attempts, is_conflict};
 use super::computed::Computations;
 use super::inserting::duplicate;
 use super::read::Wanted;
 use super::timeouts::for_lock;
 use super::transaction::SeenRow;
 use super::turns::Turn;
-use super::{Session, is_stale};
 use crate::locks::RowLocks;
 use crate::remote_locks::RemoteLocks;
 use crate::response::{Response, RowStream, Rows};
 use base::error::{SqlResult, SqlState};
 use base::schema::Table;
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, StatementResult, TxnProgram};
-use base::{Datum, Key, SqlError};
+use base::{Datum, SqlError};
 use node::request::{Reply, Request};
 use sql::lower::Projection;
 use sql::lower::bind::{self, Binding};
@@ -27,15 +28,8 @@ use sql::lower::select::Contended;
 use sql::types::Column;
 use std::sync::Arc;
 
-/// Executions of a statement that has to read before it writes. A conflict with another transaction is never
-/// its client's business, as long as others do not write what it reads without a pause: with back-off, so
-/// many take most of a minute. Its timeout or a cancel ends it earlier.
-pub(super) const ATTEMPTS: usize = 512;
 /// Rows of a table that an ordered statement may look at one by one.
 const SCANNED_ROWS_MAX: u64 = 4_096;
-/// Longest pause between two executions, drawn at random below it.
-const PAUSE_MS_MAX: u64 = 200;
-
 /// What a write did.
 #[derive(Default)]
 pub(super) struct Written {
@@ -71,6 +65,7 @@ impl Session {
                 catalog: &catalog,
             };
             let rows = plan.rows(&binding)?;
+            self.pass_whole(&plan.table).await?;
             let mut access = AccessSet::default();
             let is_named = self.is_named();
             let statement = plan.statement(&rows, &binding, &topology, &mut access, is_named)?;
@@ -86,9 +81,9 @@ impl Session {
             }
             written
         } else {
-            let mut attempts = 0;
+            let mut attempts = Attempts::default();
             loop {
-                self.begin(false, true);
+                self.begin_attempt(false, &attempts).await;
                 let result = match self.computed(plan, values, parameters).await {
                     Ok(plan) => self.insert_buffered(&plan, conflict, parameters).await,
                     Err(error) => Err(error),
@@ -118,10 +113,10 @@ impl Session {
                 (false, Some(_)) => 3,
                 (false, None) => usize::from(self.is_long_scan(plan).await?),
             };
-            let mut attempts = ATTEMPTS - patience;
+            let mut attempts = Attempts::at_most(patience);
             let mut done = None;
-            while attempts < ATTEMPTS && done.is_none() {
-                self.begin(false, true);
+            while attempts.are_left() && done.is_none() {
+                self.begin_attempt(false, &attempts).await;
                 let result = self.modify_buffered(plan, parameters).await;
                 done = match self.settle(result, &mut attempts).await {
                     Err(e) if (is_conflict(&e) || is_too_much(&e)) && !plan.must_read => break,
@@ -174,7 +169,11 @@ impl Session {
         binding: &Binding<'_>,
     ) -> SqlResult<(Option<RowLocks>, Option<RemoteLocks>)> {
         let (table, is_contended) = (&plan.table, self.is_contended(plan.table.id));
-        if self.gateway.locks.is_empty() && !is_contended || !plan.path.is_point() {
+        if !plan.path.is_point() {
+            self.pass_whole(table).await?;
+            return Ok((None, None));
+        }
+        if self.gateway.locks.is_empty() && !is_contended {
             return Ok((None, None));
         }
         let reached = plan.path.reach(table, binding, self.cluster().topology(), None)?;
@@ -191,13 +190,6 @@ impl Session {
         for_lock(self.settings.timeouts.lock_ms, waiting).await
     }
 
-    /// Has writers at the homes of a table wait for a statement that reads all of it.
-    pub(super) async fn lock_whole_afar(&self, table: &Table) -> SqlResult<Option<RemoteLocks>> {
-        let partitions = table.partitions(self.cluster().topology());
-        let waiting = self.lock_afar(table, partitions.into_iter().map(|at| (Key::new(), at)));
-        for_lock(self.settings.timeouts.lock_ms, waiting).await
-    }
-
     /// Lets transactions of other regions that have locked rows here go first, before an order that was made
     /// otherwise.
     pub(super) async fn pass_remote(&self, access: &AccessSet) -> Option<RowLocks> {
@@ -210,49 +202,6 @@ impl Session {
             _ => None,
         });
         self.gateway.locks.pass(rows).await
-    }
-
-    /// Ends a statement's own transaction: commits, or says that it is to be executed again (`None`).
-    pub(super) async fn settle<T>(
-        &mut self,
-        result: SqlResult<T>,
-        attempts: &mut usize,
-    ) -> SqlResult<Option<T>> {
-        *attempts += 1;
-        let ended = match result {
-            Ok(written) => self.end_implicit().await.map(|()| written).map_err(|mut e| {
-                // A unique key was taken since the cut: executed anew, the statement sees who has it.
-                if e.state == SqlState::UNIQUE_VIOLATION && *attempts < ATTEMPTS {
-                    e.state = SqlState::SERIALIZATION_FAILURE;
-                }
-                e
-            }),
-            Err(error) => {
-                self.roll_back().await;
-                Err(error)
-            }
-        };
-        match ended {
-            Ok(written) => Ok(Some(written)),
-            Err(e) if is_transient(&e) && *attempts < ATTEMPTS => {
-                // What was read is gone with the attempt.
-                self.reading = None;
-                self.pause(*attempts).await;
-                Ok(None)
-            }
-            Err(e) => Err(e),
-        }
-    }
-
-    /// Waits before a statement is executed again: the more often it was, the longer, and not as long as
-    /// whoever it met.
-    async fn pause(&self, attempts: usize) {
-        let longest_ms = (1u64 << attempts.min(16)).min(PAUSE_MS_MAX);
-        let pause_us = (longest_ms * 1000) as f64 * self.gateway.node.generators.random_fraction();
-        // The first time at once: whoever came between has been answered by now.
-        if attempts > 1 {
-            tokio::time::sleep(std::time::Duration::from_micros(pause_us as u64)).await;
-        }
     }
 
     /// Whether what is open, or what is opened next, only reads.
@@ -440,18 +389,9 @@ fn looks_for_rows(plan: &ModifyPlan) -> bool {
     plan.path.is_whole() && plan.path.residual.is_some()
 }
 
-/// Whether a statement of its own may succeed when it is executed again: it met another transaction.
-pub(super) fn is_transient(error: &SqlError) -> bool {
-    (is_conflict(error) && !is_stale(error)) || error.state == SqlState::DEADLOCK_DETECTED
-}
-
 /// There is no memory to buffer what it writes: ordered as it is, the statement needs none.
 fn is_too_much(error: &SqlError) -> bool {
     error.state == SqlState::OUT_OF_MEMORY
-}
-
-pub(super) fn is_conflict(error: &SqlError) -> bool {
-    error.state == SqlState::SERIALIZATION_FAILURE
 }
 
 pub(super) fn project(

@@ -61,7 +61,7 @@ impl DdlContext<'_> {
         let made = indexes_mut(&mut next).last().expect("it was just put there");
         if self.is_alone && table.index_is_local(made, self.topology) {
             made.form.is_building = true;
-            ddl.builds = Some(made.id);
+            ddl.builds = Some((made.id, made.name.clone()));
             ddl.actions.push(SchemaAction::AlterTable(next));
             return Ok(ddl);
         }

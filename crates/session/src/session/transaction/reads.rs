@@ -91,6 +91,11 @@ impl Transaction {
         }
     }
 
+    /// Tables and indexes of which it has read more than single keys.
+    pub fn ranges_read(&self) -> impl Iterator<Item = TableId> + '_ {
+        self.reads.keys().filter(|(_, _, range, _)| range.as_point().is_none()).map(|(_, table, _, _)| *table)
+    }
+
     /// The same for what has to be unchanged at every level: that there was no row in the way of a new one.
     pub fn record_kept(&mut self, partition: PartitionId, table: TableId, range: KeyRange, at: Rank) {
         let before = std::mem::replace(&mut self.reading.keeps, true);
