@@ -186,11 +186,8 @@ async fn others_change_the_table_meanwhile() {
         let building = client.batch_execute("CREATE INDEX u ON t (lower(b))");
         let changing = async {
             tokio::time::sleep(Duration::from_millis(nth * 5)).await;
-            other
-                .batch_execute(
-                    "ALTER TABLE t ADD COLUMN c int DEFAULT 7; ALTER TABLE t RENAME COLUMN a TO a2",
-                )
-                .await
+            other.batch_execute("ALTER TABLE t ADD COLUMN c int DEFAULT 7").await?;
+            other.batch_execute("ALTER TABLE t RENAME COLUMN a TO a2").await
         };
         let (built, changed) = tokio::join!(building, changing);
         changed.expect("it waits for nobody");

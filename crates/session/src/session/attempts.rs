@@ -1,7 +1,7 @@
 //! Statements that are transactions of their own: executed again when they met another transaction.
 //!
 //! KEEPS: a conflict with another transaction is never the client's business. A statement that reads whole tables meets
-//! every writer of theirs, so from its third execution on it locks those tables: the gateway's single statements, and
+//! every writer of theirs, so from its second execution on it locks those tables: the gateway's single statements, and
 //! those at the tables' homes, wait until it is over. Locks decide who waits and never what is right, so one that
 //! cannot be had costs an execution.
 
@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Executions of a statement that has to read before it writes. With back-off, so many take most of a minute. Its
 /// timeout or a cancel ends it earlier.
 pub(super) const ATTEMPTS: usize = 512;
-/// Executions before a statement has others wait.
-const POLITE_ATTEMPTS: usize = 2;
+/// How long a statement that has others wait leaves to those that were under way before it reads.
+const UNDER_WAY: Duration = Duration::from_millis(10);
 /// Longest pause between two executions, drawn at random below it.
 const PAUSE_MS_MAX: u64 = 200;
 
@@ -50,6 +50,9 @@ impl Session {
             let _ = self.lock_whole_afar(&table).await;
             let _ = self.lock_whole(table.id).await;
         }
+        if !attempts.contested.is_empty() {
+            tokio::time::sleep(UNDER_WAY).await;
+        }
     }
 
     /// Has writers at the homes of a table wait for a statement that reads all of it.
@@ -75,7 +78,7 @@ impl Session {
         attempts: &mut Attempts,
     ) -> SqlResult<Option<T>> {
         attempts.count += 1;
-        let contested = self.contested(attempts);
+        let contested = self.contested();
         let ended = match result {
             Ok(written) => self.end_implicit().await.map(|()| written).map_err(|mut e| {
                 // A unique key was taken since the cut: executed anew, the statement sees who has it.
@@ -113,15 +116,11 @@ impl Session {
         }
     }
 
-    /// Tables that the next execution should have for itself.
-    fn contested(&self, attempts: &Attempts) -> BTreeSet<TableId> {
-        match &self.transaction {
-            Some(open) if attempts.count >= POLITE_ATTEMPTS => {
-                let table_of = |id| self.known.index(id).map_or(id, |(table, _)| table.id);
-                open.ranges_read().map(table_of).collect()
-            }
-            _ => BTreeSet::new(),
-        }
+    /// Tables that another execution should have for itself: those of which this one has read ranges.
+    fn contested(&self) -> BTreeSet<TableId> {
+        let Some(open) = &self.transaction else { return BTreeSet::new() };
+        let table_of = |id| self.known.index(id).map_or(id, |(table, _)| table.id);
+        open.ranges_read().map(table_of).collect()
     }
 
     /// A statement that reads a whole table conflicts with every writer of it: after a conflict the writers wait.

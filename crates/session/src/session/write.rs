@@ -48,6 +48,9 @@ impl Session {
         let topology = self.cluster().topology().clone();
         let (values, conflict) = (&computations.values, computations.conflict.as_ref());
         let computes_from_rows = values.iter().any(|query| query.reads_tables());
+        if self.transaction.is_none() {
+            self.pass_whole(&plan.table).await?;
+        }
         let written = if self.transaction.is_some() {
             let plan = &*self.computed(plan, values, parameters).await?;
             self.insert_buffered(plan, conflict, parameters).await?
@@ -65,7 +68,6 @@ impl Session {
                 catalog: &catalog,
             };
             let rows = plan.rows(&binding)?;
-            self.pass_whole(&plan.table).await?;
             let mut access = AccessSet::default();
             let is_named = self.is_named();
             let statement = plan.statement(&rows, &binding, &topology, &mut access, is_named)?;
