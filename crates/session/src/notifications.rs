@@ -17,6 +17,8 @@ const WAITING_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a message's payload, and of a channel's name, as in PostgreSQL.
 const PAYLOAD_BYTES_MAX: usize = 8_000;
 const CHANNEL_BYTES_MAX: usize = 64;
+/// Channels that one session listens to.
+const CHANNELS_MAX: usize = 1_000;
 /// What a message takes beside its text.
 const MESSAGE_BYTES: usize = 64;
 
@@ -147,6 +149,24 @@ impl Listener {
     /// Whether there is room for what a transaction says, before it commits. Errors: 54000.
     pub fn check_room(&self, said: &[Said]) -> SqlResult<()> {
         let channels = self.all.channels();
+        let listens = said.iter().filter_map(|one| match one {
+            Said::Listen(channel) => Some(channel),
+            _ => None,
+        });
+        let wanted: BTreeSet<&String> = listens.collect();
+        if !wanted.is_empty() {
+            let is_own = |(_, listeners): &(&String, &BTreeMap<i32, Arc<Mailbox>>)| {
+                listeners.contains_key(&self.process_id)
+            };
+            let heard: BTreeSet<&String> =
+                channels.iter().filter(is_own).map(|(channel, _)| channel).collect();
+            if heard.union(&wanted).count() > CHANNELS_MAX {
+                let message = format!("cannot listen to more than {CHANNELS_MAX} channels");
+                return Err(SqlError::new(SqlState(*b"54000"), message).hint(
+                    "UNLISTEN channels that are not needed any more, or listen to one with a payload.",
+                ));
+            }
+        }
         for (channel, messages) in self.by_channel(said) {
             let bytes: usize = messages.iter().map(Notification::bytes).sum();
             let listeners = channels.get(channel.as_ref()).into_iter().flat_map(BTreeMap::values);
@@ -243,6 +263,21 @@ mod tests {
 
     fn payloads(listener: &Listener) -> Vec<String> {
         listener.mailbox.take().iter().map(|message| message.payload.to_string()).collect()
+    }
+
+    #[test]
+    fn a_session_listens_to_so_many_channels() {
+        let all = Arc::new(Notifications::default());
+        let [a, b] = [1, 2].map(|process| Listener::new(all.clone(), process));
+        let listen = |n: usize| Said::listen(format!("c{n}")).unwrap();
+        let many: Vec<Said> = (0..CHANNELS_MAX).map(listen).collect();
+        a.check_room(&many).unwrap();
+        a.carry_out(&many);
+        a.check_room(&[listen(0), listen(1)]).expect("they are heard already");
+        assert_eq!(a.check_room(&[listen(CHANNELS_MAX)]).unwrap_err().state, SqlState(*b"54000"));
+        b.check_room(&[listen(CHANNELS_MAX)]).expect("another session's channels do not count");
+        a.carry_out(&[Said::Unlisten("c7".into())]);
+        a.check_room(&[listen(CHANNELS_MAX)]).unwrap();
     }
 
     #[test]

@@ -62,8 +62,8 @@ impl Partial {
     pub fn begins(&mut self) -> bool {
         !std::mem::replace(&mut self.has_begun, true)
     }
-    /// Its reads are known without asking the executor.
-    pub fn foregone(&mut self, reads: Reads) {
+    /// Its reads are known: nothing has to be asked of the executor, or it was asked before.
+    pub fn set_reads(&mut self, reads: Reads) {
         (self.gathered, self.has_gathered) = (reads, true);
     }
     /// Goes on reading at these partitions; whether that is done.
@@ -82,7 +82,7 @@ impl Partial {
         self.has_gathered = true;
         true
     }
-    /// All that was read here. Who takes it and does not finish gives it back ([`Partial::foregone`]).
+    /// All that was read here. Who takes it and does not finish gives it back ([`Partial::set_reads`]).
     pub fn take_reads(&mut self) -> Reads {
         std::mem::take(&mut self.gathered)
     }

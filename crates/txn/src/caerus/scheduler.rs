@@ -142,7 +142,7 @@ impl Scheduler {
         match self.apply(graph, at, transaction, &reads, &mut partial, executor, todo) {
             Some(executed) => Step::Done(executed),
             None => {
-                partial.foregone(reads.into_iter().collect());
+                partial.set_reads(reads.into_iter().collect());
                 Step::Unfinished(partial)
             }
         }
@@ -206,7 +206,7 @@ impl Scheduler {
         if partial.begins()
             && let Some(reads) = self.foregone(graph, at, transaction)
         {
-            partial.foregone(reads);
+            partial.set_reads(reads);
         }
         let extra = &merger.vertex(at).extra;
         let local = transaction.participants().filter(|p| cluster.is_local(*p));
