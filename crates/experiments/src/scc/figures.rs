@@ -1,7 +1,7 @@
 //! The figures: which points each has, and what is claimed of them.
 
 use super::{COMMIT_WAIT, Measured, PRIMARY, Point, READ_WAIT, SCC, SHARED, STALE, Way, conditions, fetches};
-use crate::plot::Plot;
+use crate::plot::{Plot, Shape, words};
 use crate::{Claim, Experiment, Findings, Line, Report, Scale, cell, number};
 use base::time::{MS, SECOND};
 use serde_json::json;
@@ -62,6 +62,16 @@ pub(super) fn claim(report: &mut Report, what: &str, bound: f64, found: f64) {
     report.claims.push(Claim { what: what.into(), bound, found });
 }
 
+/// In these rows `throughput` counts reads.
+fn of_reads(mut plot: Plot) -> Plot {
+    if let Shape::Lines { y, .. } | Shape::Groups { y, .. } = &mut plot.shape
+        && *y == words("throughput")
+    {
+        *y = "reads per second".into();
+    }
+    plot
+}
+
 /// Every policy but `stale` shows nothing stale.
 pub(super) fn claim_strong(report: &mut Report) {
     let strong = report.rows.iter().filter(|row| cell(row, "policy") != STALE.name);
@@ -104,12 +114,8 @@ pub const FIG8: Experiment = Experiment {
             claim(report, &format!("latency added by strong reads, 64 readers, {workload} (%)"), 2.0, longer);
         }
         let axes = ("readers", "throughput");
-        report.show(Plot::lines(
-            "Reads per second at one replica",
-            &report.rows,
-            &["policy", "workload"],
-            axes,
-        ));
+        let caption = "Reads per second at one replica";
+        report.show(of_reads(Plot::lines(caption, &report.rows, &["policy", "workload"], axes)));
     },
 };
 
@@ -178,7 +184,7 @@ pub const FIG11: Experiment = Experiment {
             [("Reads per second at one replica", "throughput"), ("Mean latency of a read", "latency_ms.mean")]
         {
             let caption = format!("{caption}, 64 readers and 64 writers");
-            report.show(Plot::grouped(&caption, &report.rows, "workload", "policy", column));
+            report.show(of_reads(Plot::grouped(&caption, &report.rows, "workload", "policy", column)));
         }
     },
 };
@@ -238,7 +244,8 @@ pub const FIG15: Experiment = Experiment {
         claim(report, "throughput lost to strong reads, 8 replicas (%)", 5.0, lost[1]);
         claim(report, "read_wait's throughput as a share of scc's, 8 replicas", 0.25, times);
         let axes = ("replicas", "throughput");
-        report.show(Plot::lines("Reads per second, all replicas", &report.rows, &["policy"], axes));
+        let caption = "Reads per second, all replicas";
+        report.show(of_reads(Plot::lines(caption, &report.rows, &["policy"], axes)));
         let axes = ("replicas", "fetches_per_s");
         report.show(Plot::lines("Questions to the writer per second", &report.rows, &["policy"], axes));
     },
@@ -263,7 +270,8 @@ pub const FIG16: Experiment = Experiment {
         let lost = lacks_pct(of("scc", 4), of("stale", 4), "throughput");
         claim(report, "throughput lost to strong reads, 4 replicas with 330 readers each (%)", 5.0, lost);
         let axes = ("replicas", "throughput");
-        report.plots.push(Plot::lines("Reads per second, all replicas", &report.rows, &["policy"], axes));
+        let caption = "Reads per second, all replicas";
+        report.show(of_reads(Plot::lines(caption, &report.rows, &["policy"], axes)));
     },
 };
 
