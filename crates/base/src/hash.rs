@@ -69,6 +69,12 @@ impl<K, V> Default for PointMap<K, V> {
 }
 
 impl<K: Eq + Hash, V> PointMap<K, V> {
+    /// Empty, with room for so many.
+    pub fn with_capacity(count: usize) -> PointMap<K, V> {
+        #[allow(clippy::disallowed_types)]
+        let map = std::collections::HashMap::with_capacity_and_hasher(count, Default::default());
+        PointMap(map)
+    }
     pub fn get(&self, key: &K) -> Option<&V> {
         self.0.get(key)
     }

@@ -397,7 +397,7 @@ const GIVEN_UP: SqlState = SqlState(*b"40000");
 
 /// Names a client's request across its repetitions: each repetition gets the end of the first attempt
 /// that took effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClientRequest {
     /// Unique among clients; a client draws it at random.
     pub client: u64,

@@ -54,12 +54,12 @@ impl WriteSet {
         self.rows.is_empty() && self.homes.is_empty() && self.left.is_empty()
     }
     /// What no other transaction may write between evaluation and installation: rows, and entries of unique
-    /// indexes, old and new.
-    pub fn items(&self) -> BTreeSet<(TableId, &Key)> {
+    /// indexes, old and new. An item may come twice.
+    pub fn items(&self) -> impl Iterator<Item = (TableId, &Key)> {
         let rows = self.rows.iter().map(|state| (state.table, &state.key));
         let homes = self.homes.iter().map(|((index, entry), _)| (*index, entry));
         let left = self.left.iter().map(|((index, entry), _)| (*index, entry));
         let unique = self.unique.iter().chain(&self.kept).map(|(index, entry)| (*index, entry));
-        rows.chain(homes).chain(left).chain(unique).collect()
+        rows.chain(homes).chain(left).chain(unique)
     }
 }

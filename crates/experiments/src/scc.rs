@@ -7,18 +7,23 @@
 
 mod client;
 mod figures;
+mod mixes;
+mod session;
+mod tatp;
+mod tpcc;
+mod trading;
 
-pub use figures::{FIG8, FIG13, FIG14, FIG15, FIG16, FIG17, TABLE1, TABLE2, TABLE3};
+pub use figures::{FIG8, FIG11, FIG13, FIG14, FIG15, FIG16, FIG17, TABLE1, TABLE2, TABLE3};
+pub use mixes::{FIG9, FIG10, FIG12};
 
 use crate::Line;
 use crate::populate;
 use base::rng::Rng;
 use base::time::{MS, SECOND, US};
 use base::topology::{NodeSpec, PartitionSpec, Topology};
-use base::txn::procedure::Procedures;
 use base::wan::Wan;
 use base::{NodeId, PartitionId, RegionId, Time};
-use client::{Reader, Shared, Writer};
+use client::{Reader, Seen, Shared, Writer};
 use node::Node;
 use reads::protocol::Baseline;
 use reads::replica::ReadPolicy;
@@ -135,9 +140,10 @@ impl Point {
             baseline: (self.way.policy == ReadPolicy::CommitWait).then_some(Baseline::SynchronousReplica),
             ..node::Options::default()
         };
+        let procedures = Arc::new(workload::procedures());
         World::new(setup, move |id, life, _: &[Vec<u8>]| {
             let engine = Perseus::new(topology.clone(), id, life, txn::perseus::Options::default());
-            Node::new(id, topology.clone(), Arc::new(Procedures::default()), engine, options.clone())
+            Node::new(id, topology.clone(), procedures.clone(), engine, options.clone())
         })
     }
 
@@ -183,21 +189,8 @@ impl Point {
         for replica in 1..=self.replicas {
             self.add_readers(&mut world, &shared, seed, replica, None);
         }
-        world.run_until(shared.begin);
-        tell(0.2);
-        let before = fetches(&world);
-        world.run_until(shared.until);
-        let fetches = fetches(&world) - before;
-        world.run_to_rest(shared.until + 10 * SECOND).unwrap_or_else(|stuck| panic!("{stuck}"));
-        tell(1.0);
-        let seen = std::mem::take(&mut *shared.seen.borrow_mut());
-        Measured {
-            stale: seen.stale,
-            latencies_ns: seen.latencies_ns,
-            write_latencies_ns: seen.write_latencies_ns,
-            fetches,
-            measured_ns: self.measured_ns,
-        }
+        let fetches = run_through(&mut world, (shared.begin, shared.until), tell);
+        Measured::of(std::mem::take(&mut *shared.seen.borrow_mut()), fetches, self.measured_ns)
     }
 
     /// The row of a figure.
@@ -207,7 +200,23 @@ impl Point {
     }
 }
 
+/// Runs to the end of the window, and lets clients end; answers the questions that replicas asked within the window.
+fn run_through(world: &mut Cluster, (begin, until): (Time, Time), tell: &mut dyn FnMut(f64)) -> u64 {
+    world.run_until(begin);
+    tell(0.2);
+    let before = fetches(world);
+    world.run_until(until);
+    let asked = fetches(world) - before;
+    world.run_to_rest(until + 10 * SECOND).unwrap_or_else(|stuck| panic!("{stuck}"));
+    tell(1.0);
+    asked
+}
+
 impl Measured {
+    fn of(seen: Seen, fetches: u64, measured_ns: u64) -> Measured {
+        let Seen { stale, latencies_ns, write_latencies_ns, .. } = seen;
+        Measured { stale, latencies_ns, write_latencies_ns, fetches, measured_ns }
+    }
     fn line(mut self, policy: &str, replicas: u64, workload: &str, readers: u32) -> Line {
         let mean = |samples: &[u64]| samples.iter().sum::<u64>() as f64 / samples.len().max(1) as f64 / 1e6;
         let per_s = |count: u64| json!(count as f64 * 1e9 / self.measured_ns as f64);

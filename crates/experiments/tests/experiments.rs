@@ -189,3 +189,27 @@ fn memory_stays_flat() {
         assert!(most > 0.0, "{entries}\n{}", report.to_text());
     }
 }
+
+/// Figures 9 to 12 of PolarDB-SCC with the fewest clients of each policy: strong reads are never stale, and what the figures
+/// are about is there to be read.
+#[test]
+fn workloads_at_replicas_are_strong_and_stale_reads_are_seen_to_be_stale() {
+    for name in ["scc-fig9", "scc-fig10", "scc-fig11", "scc-fig12"] {
+        let experiment = experiments::named(name).unwrap();
+        let parts = (experiment.parts)(Scale::Small);
+        let fewest =
+            parts.iter().enumerate().filter(|(_, part)| name == "scc-fig11" || part.contains(" 16 clients"));
+        let run = |(part, _)| (experiment.run)(Scale::Small, 1, part, &mut |_| {});
+        let report = experiment.report(Scale::Small, 1, fewest.map(run).collect());
+        let text = report.to_text();
+        assert!(report.rows.len() >= 4 && !report.plots.is_empty(), "{text}");
+        for row in &report.rows {
+            let of = |column| experiments::number(row, column).unwrap();
+            assert!(of("throughput") > 0.0 && of("writes_per_s") > 0.0, "{text}");
+            let is_strong = experiments::cell(row, "policy") != "stale";
+            assert!(if is_strong { of("stale_reads") == 0.0 } else { of("stale_reads") > 0.0 }, "{text}");
+        }
+        let of = |policy, column| report.figure(&[("policy", policy)], column).unwrap();
+        assert!(of("read_wait", "throughput") < of("scc", "throughput"), "{text}");
+    }
+}

@@ -15,6 +15,7 @@ pub mod model;
 pub mod movr;
 pub mod random;
 pub mod table;
+pub mod tatp;
 pub mod tpcc;
 pub mod tpce;
 pub mod vodka;

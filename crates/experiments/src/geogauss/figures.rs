@@ -3,7 +3,8 @@
 use super::load::Long;
 use super::scene::{self, Case, Size, Workload, conditions};
 use super::systems::{
-    ARIA_IDEALISED, CALVIN_IDEALISED, EPOCH_NS, GEOGAUSS, LEADERS, SYSTEMS, System, Way, geogauss,
+    ARIA, ARIA_IDEALISED, CALVIN, CALVIN_IDEALISED, EPOCH_NS, GEOGAUSS, LEADERS, SYSTEMS, System, Way,
+    geogauss,
 };
 use crate::plot::Plot;
 use crate::{Claim, Experiment, Findings, Line, Report, Scale, cell, number};
@@ -87,6 +88,22 @@ pub const FIG10: Experiment = Experiment {
     },
     conclude: by_level,
 };
+pub const SKEW: Experiment = Experiment {
+    name: "geogauss-skew",
+    question: "From which skew on does SERIALIZABLE cost throughput on YCSB-B, and is it the check of reads?",
+    parts: |scale| names(&skew(scale)),
+    run: |scale, seed, part, tell| {
+        let case = &skew(scale)[part];
+        run(case, scale, seed, tell, &[("skew", json!(case.skew))])
+    },
+    conclude: |report| {
+        serializable_claims(report, &SKEWS.map(|skew| format!("{skew:.2}")));
+        for column in ["throughput", "aborts_pct"] {
+            let caption = format!("YCSB-B: {}", crate::plot::words(column));
+            report.show(Plot::lines(&caption, &report.rows, &["level"], ("skew", column)));
+        }
+    },
+};
 pub const FIG11: Experiment = Experiment {
     name: "geogauss-fig11",
     question: "How does it scale with regions?",
@@ -148,7 +165,7 @@ fn fig7(scale: Scale) -> Vec<(Case, u64, u64)> {
     let size = Size::of(scale);
     let mut cases = Vec::new();
     for lasts_ms in [20, 100] {
-        for system in [GEOGAUSS, ARIA_IDEALISED] {
+        for system in [GEOGAUSS, CALVIN, CALVIN_IDEALISED, ARIA, ARIA_IDEALISED] {
             for percent in [0, 1, 5, 10] {
                 let every = |percent| Long { every: 100 / percent, lasts_ns: lasts_ms * MS };
                 let long = (percent > 0).then(|| every(percent));
@@ -194,6 +211,21 @@ fn fig10(scale: Scale) -> Vec<Case> {
         cases.push(Case::of(system, Workload::Tpcc, &size));
     }
     cases
+}
+const SKEWS: [f64; 7] = [0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
+
+fn skew(scale: Scale) -> Vec<Case> {
+    let size = Size::of(scale);
+    let levels = [
+        ("read committed", Isolation::ReadCommitted),
+        ("snapshot", Isolation::Snapshot),
+        ("serializable", Isolation::Serializable),
+    ];
+    let of = |(name, isolation)| {
+        let system = geogauss(name, isolation, EPOCH_NS);
+        SKEWS.map(|skew| Case { skew, ..Case::of(system, YCSB_B, &size) })
+    };
+    levels.into_iter().flat_map(of).collect()
 }
 fn fig11(scale: Scale) -> Vec<Case> {
     let size = Size::of(scale);
@@ -290,9 +322,9 @@ fn latency_claims(report: &mut Report) {
     report.claims.extend(claims);
 }
 
-/// What SERIALIZABLE costs on YCSB-B, and the plots.
-fn by_level(report: &mut Report) {
-    for skew in ["0.00", "0.99"] {
+/// What SERIALIZABLE costs on YCSB-B.
+fn serializable_claims(report: &mut Report, skews: &[String]) {
+    for skew in skews {
         let of = |level: &str| {
             let cells = [("level", level), ("workload", YCSB_B.name()), ("skew", skew)];
             report.figure(&cells, "throughput")
@@ -302,6 +334,11 @@ fn by_level(report: &mut Report) {
         let found = 100.0 * (1.0 - strongest / weakest);
         report.claims.push(Claim { what, bound: 15.0, found });
     }
+}
+
+/// The levels beside each other.
+fn by_level(report: &mut Report) {
+    serializable_claims(report, &["0.00", "0.99"].map(String::from));
     for (caption, column) in [("commits per second", "throughput"), ("aborted evaluations (%)", "aborts_pct")]
     {
         let rows: Vec<Line> =

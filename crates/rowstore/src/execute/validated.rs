@@ -91,7 +91,19 @@ impl Store {
 
     /// Whether nothing of what was read here has changed up to now. What was read below what is collected may have.
     pub fn is_unchanged(&self, read: &ReadGranule) -> bool {
-        self.check_read(read).is_ok()
+        // Not by way of an error: its text would cost more than the look.
+        read.at >= self.collected_below && self.changed_since(read).is_some_and(|(_, newer)| newer.is_none())
+    }
+
+    /// The table of what was read, and what of it has changed since, with where; `None`: there is no such table any more.
+    fn changed_since(&self, read: &ReadGranule) -> Option<(&TableStore, Option<(Key, Place)>)> {
+        let table = self.table(read.table).or_else(|| self.index(read.table).map(|(table, _)| table))?;
+        let cut = Place::end_of(read.at);
+        let newer = match &read.columns {
+            Some(columns) if table.desc.id == read.table => table.differs_since(&read.range, columns, cut),
+            _ => self.newer_than(read.table, &read.range, cut),
+        };
+        Some((table, newer))
     }
 
     fn check_read(&self, read: &ReadGranule) -> SqlResult<()> {
@@ -108,13 +120,7 @@ impl Store {
             ))
             .hint("Retry the transaction."));
         }
-        let table = self.table(read.table).or_else(|| self.index(read.table).map(|(table, _)| table));
-        let table = table.ok_or_else(stale_schema)?;
-        let cut = Place::end_of(read_at);
-        let newer = match &read.columns {
-            Some(columns) if table.desc.id == read.table => table.differs_since(&read.range, columns, cut),
-            _ => self.newer_than(read.table, &read.range, cut),
-        };
+        let (table, newer) = self.changed_since(read).ok_or_else(stale_schema)?;
         match newer {
             None => Ok(()),
             Some((key, by)) => {

@@ -41,7 +41,7 @@ fn a_transaction_is_evaluated_over_rows_as_of_its_rank_and_writes_nothing() {
         assert!(
             here.reads.iter().any(|read| read.table == T && read.range == KeyRange::all() && read.at == at)
         );
-        assert_eq!(here.writes.items().into_iter().collect::<Vec<_>>(), [(T, &key(&[1, 1]))]);
+        assert_eq!(here.writes.items().collect::<Vec<_>>(), [(T, &key(&[1, 1]))]);
     }
     assert_eq!(w.rows(T), rows);
 }

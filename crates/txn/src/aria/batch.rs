@@ -94,7 +94,7 @@ impl Aria {
         for ((Evaluation { transaction, .. }, decision), end) in batch.into_iter().zip(decisions).zip(ends) {
             let outcome = match decision {
                 Ok(()) => end.expect("who commits has an outcome"),
-                Err(Loss::Failed(error)) => Outcome::Aborted(error),
+                Err(Loss::Failed(error)) => Outcome::Aborted(*error),
                 Err(_) => {
                     self.counts.losses += 1;
                     self.carried.push(transaction);
@@ -140,7 +140,7 @@ struct State<'a> {
 impl Snapshot for State<'_> {
     fn admit(&mut self, nth: usize) -> Result<(), Loss> {
         match &self.batch[nth].does {
-            Does::Fail(error) => Err(Loss::Failed(error.clone())),
+            Does::Fail(error) => Err(Loss::Failed(Box::new(error.clone()))),
             _ => Ok(()),
         }
     }
@@ -187,7 +187,7 @@ impl State<'_> {
         let gather = |partition| (partition, self.executor.gather(partition, transaction));
         let gathered: BTreeMap<_, Gathered> = transaction.participants().map(gather).collect();
         if let Some(Gathered::Abort(error)) = gathered.values().find(|g| matches!(g, Gathered::Abort(_))) {
-            return Err(Loss::Failed(error.clone()));
+            return Err(Loss::Failed(Box::new(error.clone())));
         }
         let mut results = Vec::new();
         for partition in transaction.participants() {

@@ -16,10 +16,11 @@
 //! Paper §4.1.1–4.1.2, Algorithms 1 (lines 10–18, 24–30) and 2.
 
 use super::message::Epoch;
+use base::hash::PointMap;
 pub use base::txn::Isolation;
 use base::{NodeId, SqlError};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::hash::Hash;
 
 /// Who wins an item that several candidates write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,8 +88,8 @@ pub enum Loss {
     Conflict(Conflict),
     /// Another attempt of the same request has taken effect.
     Repeated,
-    /// It fails by itself.
-    Failed(SqlError),
+    /// It fails by itself. Errors are rare and large, and every candidate has room for its decision.
+    Failed(Box<SqlError>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,7 +125,7 @@ impl Conflict {
 pub type Decision = Result<(), Loss>;
 
 /// Decides an epoch and has what commits installed.
-pub fn merge<I: Ord, S: Snapshot>(
+pub fn merge<I: Eq + Hash, S: Snapshot>(
     rule: Rule,
     candidates: &[Candidate<I>],
     snapshot: &mut S,
@@ -143,7 +144,7 @@ pub fn merge<I: Ord, S: Snapshot>(
             eligible.push(nth);
         }
     }
-    let mut taken = Taken::default();
+    let mut taken = Taken::with_room_for(candidates);
     if rule == Rule::Reserved {
         eligible.iter().for_each(|nth| taken.take(&candidates[*nth].claim, *nth));
     }
@@ -183,24 +184,25 @@ fn check_alone<S: Snapshot>(level: Isolation, nth: usize, snapshot: &mut S) -> D
 
 /// Who has which item of the epoch.
 struct Taken<'a, I> {
-    items: BTreeMap<&'a I, usize>,
+    items: PointMap<&'a I, usize>,
     /// Who has taken everything.
     whole: Option<usize>,
 }
 
-impl<I> Default for Taken<'_, I> {
-    fn default() -> Self {
-        Taken { items: BTreeMap::new(), whole: None }
+impl<'a, I: Eq + Hash> Taken<'a, I> {
+    fn with_room_for(candidates: &[Candidate<I>]) -> Taken<'a, I> {
+        let count = |candidate: &Candidate<I>| match &candidate.claim {
+            Claim::Items(items) => items.len(),
+            Claim::Everything => 0,
+        };
+        Taken { items: PointMap::with_capacity(candidates.iter().map(count).sum()), whole: None }
     }
-}
-
-impl<'a, I: Ord> Taken<'a, I> {
     fn is_free(&self, claim: &Claim<I>, nth: usize) -> bool {
         let is_own = |owner: usize| owner == nth;
         self.whole.is_none_or(is_own)
             && match claim {
                 Claim::Items(items) => {
-                    items.iter().all(|item| self.items.get(item).copied().is_none_or(is_own))
+                    items.iter().all(|item| self.items.get(&item).copied().is_none_or(is_own))
                 }
                 Claim::Everything => true,
             }

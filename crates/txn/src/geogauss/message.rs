@@ -81,10 +81,10 @@ pub enum Body {
 }
 
 /// What at most one transaction of an epoch may write.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Item {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Item<'a> {
     /// A row, or an entry of a unique index.
-    Key(TableId, Key),
+    Key(TableId, &'a Key),
     Request(ClientRequest),
 }
 
@@ -93,14 +93,14 @@ impl Payload {
         let changes_catalog = matches!(self.body, Body::Program(_));
         Precedence::new(changes_catalog, self.start, (self.clock, self.txn.coordinator))
     }
-    pub fn claim(&self) -> Claim<Item> {
+    pub fn claim(&self) -> Claim<Item<'_>> {
         let request = self.request.iter().map(|(request, _)| Item::Request(*request));
         match &self.body {
             Body::Program(_) => Claim::Everything,
             Body::GiveUp => Claim::Items(request.collect()),
             Body::Writes { writes, .. } => {
                 let items = writes.values().flat_map(WriteSet::items);
-                Claim::Items(items.map(|(table, key)| Item::Key(table, key.clone())).chain(request).collect())
+                Claim::Items(items.map(|(table, key)| Item::Key(table, key)).chain(request).collect())
             }
         }
     }

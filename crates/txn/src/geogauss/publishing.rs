@@ -14,9 +14,9 @@ use base::key::KeyRange;
 use base::order::StreamItem;
 use base::txn::{Gathered, Outcome, ReadGranule, StatementResult, Transaction};
 use base::write_set::WriteSet;
-use base::{Key, LogPosition, PartitionId, Place, Rank, SqlState, TableId, TxnId};
+use base::{Key, LogPosition, NodeId, PartitionId, Place, Rank, SqlState, TableId, TxnId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Digests that are kept for comparison with members that are behind.
@@ -42,6 +42,7 @@ pub(super) struct Published {
 /// How an epoch is merged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
+    pub me: NodeId,
     pub rule: Rule,
     pub rank: Rank,
     /// Who has read below it is refused.
@@ -53,7 +54,7 @@ pub(super) struct Terms {
     pub trusts_reads: bool,
 }
 
-/// How a transaction ended, for its gateway.
+/// How one of this member's transactions ended.
 pub(super) struct Ended {
     pub txn: TxnId,
     pub decision: Decision,
@@ -97,7 +98,7 @@ impl Published {
         self.epoch = epoch;
     }
 
-    /// Merges the next epoch.
+    /// Merges the next epoch; answers how this member's own transactions ended.
     pub fn merge(
         &mut self,
         epoch: Epoch,
@@ -107,7 +108,7 @@ impl Published {
         out: &mut Out,
     ) -> Vec<Ended> {
         assert_eq!(self.epoch.next(), epoch, "epochs are published in order, without gaps");
-        let candidates: Vec<Candidate<Item>> = payloads
+        let candidates: Vec<Candidate<Item<'_>>> = payloads
             .iter()
             .map(|payload| Candidate {
                 precedence: payload.precedence(),
@@ -115,18 +116,22 @@ impl Published {
                 claim: payload.claim(),
             })
             .collect();
-        let mut outcomes = vec![None; payloads.len()];
+        let mut outcomes = BTreeMap::new();
         let mut state =
             State { published: self, payloads, terms, requests, executor, outcomes: &mut outcomes, out };
         let decisions = merge(terms.rule, &candidates, &mut state);
         // One place for all members: payloads come in the order of members and of their numbers.
         let mut digest_of = self.decided.1;
-        let mut ended = Vec::with_capacity(payloads.len());
-        for ((payload, decision), outcome) in payloads.iter().zip(decisions).zip(outcomes) {
+        let mut ended = Vec::new();
+        for (nth, (payload, decision)) in payloads.iter().zip(decisions).enumerate() {
             digest_of = digest(&(digest_of, payload.txn, decision.is_ok()));
             let count = if decision.is_ok() { &mut self.committed } else { &mut self.aborted };
             *count += 1;
+            if payload.txn.coordinator != terms.me {
+                continue;
+            }
             let changes_catalog = matches!(payload.body, Body::Program(_));
+            let outcome = outcomes.remove(&nth);
             ended.push(Ended { txn: payload.txn, decision, outcome, changes_catalog });
         }
         self.epoch = epoch;
@@ -161,7 +166,8 @@ struct State<'a> {
     terms: Terms,
     requests: &'a mut Requests,
     executor: &'a mut dyn Executor,
-    outcomes: &'a mut [Option<Outcome>],
+    /// Of changes of the catalog, which are executed here.
+    outcomes: &'a mut BTreeMap<usize, Outcome>,
     out: &'a mut Out,
 }
 
@@ -182,6 +188,30 @@ fn entries_of(
     })
 }
 
+/// From which rank on nothing that it writes may have changed ([`Snapshot::is_first_writer`]).
+fn first_writer_since(payload: &Payload) -> Rank {
+    match payload.level {
+        // Where reads are not validated, a block must not overwrite what has changed since it read.
+        Isolation::Snapshot => payload.read_at,
+        _ => payload.snapshot,
+    }
+}
+
+/// It read one row that was there, and writes it. That the row is as it was follows without a look: reads are asked about once
+/// their transaction is the first writer of its rows since [`first_writer_since`], and, when others of its epoch have
+/// committed, once nobody else has its rows.
+fn is_written(
+    payload: &Payload,
+    present: &BTreeSet<(PartitionId, TableId, Key)>,
+    read: &ReadGranule,
+) -> bool {
+    read.at >= first_writer_since(payload)
+        && read
+            .range
+            .as_point()
+            .is_some_and(|key| present.contains(&(read.partition, read.table, key.clone())))
+}
+
 impl State<'_> {
     fn is_unchanged(&self, (partition, table, key): (PartitionId, TableId, &Key), since: Rank) -> bool {
         let at = Rank(since.0 + self.terms.slack_ns);
@@ -199,7 +229,7 @@ impl Snapshot for State<'_> {
                 return Err(Loss::Repeated);
             }
             if Requests::is_too_late(request, self.terms.rank, self.terms.keep_results_ns) {
-                return Err(Loss::Failed(unknown()));
+                return Err(Loss::Failed(Box::new(unknown())));
             }
         }
         if matches!(payload.body, Body::GiveUp) {
@@ -236,19 +266,19 @@ impl Snapshot for State<'_> {
     fn is_first_writer(&mut self, nth: usize) -> bool {
         let payload = &self.payloads[nth];
         let Body::Writes { writes, .. } = &payload.body else { return true };
-        // Where reads are not validated, a block must not overwrite what has changed since it read.
-        let since = match payload.level {
-            Isolation::Snapshot => payload.read_at,
-            _ => payload.snapshot,
-        };
+        let since = first_writer_since(payload);
         let mut written = rows_of(writes).chain(entries_of(writes));
         self.terms.trusts_reads || written.all(|written| self.is_unchanged(written, since))
     }
 
     fn reads_hold(&mut self, nth: usize) -> bool {
-        let Body::Writes { reads, .. } = &self.payloads[nth].body else { return true };
+        let payload = &self.payloads[nth];
+        let Body::Writes { reads, present, .. } = &payload.body else { return true };
         self.terms.trusts_reads
             || reads.iter().all(|read| {
+                if self.terms.slack_ns == 0 && is_written(payload, present, read) {
+                    return true;
+                }
                 let at = Rank(read.at.0 + self.terms.slack_ns);
                 match self.terms.slack_ns {
                     0 => self.executor.is_unchanged(read),
@@ -273,12 +303,12 @@ impl Snapshot for State<'_> {
             }
             Body::Program(transaction) => {
                 let outcome = self.execute(transaction)?;
-                self.outcomes[nth] = Some(outcome);
+                self.outcomes.insert(nth, outcome);
             }
             Body::GiveUp => {}
         }
         if let Some((request, outcome)) = &payload.request {
-            let outcome = self.outcomes[nth].as_ref().unwrap_or(outcome).clone();
+            let outcome = self.outcomes.get(&nth).unwrap_or(outcome).clone();
             self.requests.ended(*request, (payload.txn, rank, outcome));
         }
         Ok(())
@@ -297,7 +327,7 @@ impl State<'_> {
         });
         // Whoever must retry is told so, rather than what it would have run into.
         if let Some(error) = aborts.min_by_key(|error| error.state != SqlState::SERIALIZATION_FAILURE) {
-            return Err(Loss::Failed(error.clone()));
+            return Err(Loss::Failed(Box::new(error.clone())));
         }
         let place = Place::new(rank, transaction.id);
         let mut results = Vec::new();

@@ -273,6 +273,7 @@ impl Geogauss {
             payloads.iter_mut().for_each(own);
         }
         let terms = Terms {
+            me: self.cluster.me,
             rule: options.rule,
             rank,
             // It never falls: a newcomer has told none yet.

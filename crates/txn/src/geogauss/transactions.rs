@@ -213,7 +213,7 @@ impl Geogauss {
         let regions = self.cluster.regions();
         let end = match decision {
             Ok(()) => ((txn, rank), outcome.unwrap_or(evaluated)),
-            Err(Loss::Failed(error)) => ((txn, rank), Outcome::Aborted(error)),
+            Err(Loss::Failed(error)) => ((txn, rank), Outcome::Aborted(*error)),
             Err(Loss::Repeated) => {
                 let request = job.request.expect("only a named request is repeated");
                 let (first, rank, outcome) = self.requests.end(request).expect("it has an end").clone();
