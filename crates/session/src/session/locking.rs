@@ -162,7 +162,8 @@ impl Session {
 
     /// The node that orders a row of another region; `None`: it is ordered here, or everywhere.
     pub(super) fn home_elsewhere(&self, table: &Table, partition: PartitionId) -> Option<NodeId> {
-        if table.placement == Placement::Replicated {
+        // Where all regions execute and merge, none is nearer to a row than the others.
+        if table.placement == Placement::Replicated || self.settings.merges_epochs() {
             return None;
         }
         let cluster = self.cluster();

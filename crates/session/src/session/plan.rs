@@ -90,6 +90,21 @@ impl CheckedPlan {
 }
 
 impl Plan {
+    /// Whether it changes rows of tables or locks them.
+    pub fn writes_or_locks(&self) -> bool {
+        match self {
+            Plan::Rows(plan) => plan.is_locking,
+            Plan::Insert(..)
+            | Plan::Modify(_)
+            | Plan::Rich(_)
+            | Plan::Merge(_)
+            | Plan::LockedJoin(_)
+            | Plan::With(_)
+            | Plan::Checked(_) => true,
+            _ => false,
+        }
+    }
+
     /// Columns of the rows it returns.
     pub fn columns(&self) -> Option<Arc<Vec<Column>>> {
         match self {

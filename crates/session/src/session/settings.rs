@@ -139,9 +139,17 @@ impl Settings {
     /// The session's level for what a transaction reads that may write: it is never below `regular`.
     pub fn strong_level(&self) -> Consistency {
         match self.consistency {
+            // There a cut of the region's own is as near to COMMIT as any.
+            Consistency::Session if self.merges_epochs() => Consistency::Session,
             Consistency::Session | Consistency::Stale => self.usual_consistency,
             level => level,
         }
+    }
+
+    /// The level at which a statement reads that writes or locks. What it reads is validated: where a strong cut takes a
+    /// trip between regions, the region's own state does as well, and COMMIT asks all regions once.
+    pub fn writing_level(&self) -> Consistency {
+        if self.merges_epochs() { Consistency::Session } else { self.strong_level() }
     }
 
     /// Whether every region executes its own clients' transactions and all merge them by epochs (engine `geogauss`).
