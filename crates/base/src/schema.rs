@@ -14,6 +14,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expr::Expr;
 use crate::rng::fnv1a;
 use crate::roles::{RoleChange, Roles};
+use crate::routines::{Routine, Routines};
 use crate::topology::Topology;
 use crate::user_types::UserTypes;
 use crate::views::View;
@@ -41,6 +42,7 @@ pub struct Catalog {
     pub views: BTreeMap<TableId, Arc<View>>,
     pub comments: Arc<Comments>,
     pub types: Arc<UserTypes>,
+    pub routines: Arc<Routines>,
 }
 
 /// A table. Columns are never renumbered; a dropped one keeps its place.
@@ -163,6 +165,9 @@ pub enum SchemaAction {
     PutEnum(EnumType),
     PutDomain(Domain),
     DropType(TableId),
+    /// A new function or procedure, or what has become of one.
+    PutRoutine(Routine),
+    DropRoutine(TableId),
 }
 
 /// A table's way to another region.
@@ -202,6 +207,7 @@ impl Default for Catalog {
             views: BTreeMap::new(),
             comments: Arc::default(),
             types: Arc::default(),
+            routines: Arc::default(),
         }
     }
 }
@@ -317,6 +323,8 @@ impl Catalog {
             SchemaAction::PutEnum(of) => self.put_enum(*of)?,
             SchemaAction::PutDomain(domain) => self.put_domain(domain)?,
             SchemaAction::DropType(id) => self.drop_type(*id)?,
+            SchemaAction::PutRoutine(routine) => self.put_routine(routine)?,
+            SchemaAction::DropRoutine(id) => self.drop_routine(*id)?,
             SchemaAction::Comment(what, text) => {
                 Arc::make_mut(&mut self.comments).set(what.clone(), text.as_deref());
             }
@@ -339,6 +347,7 @@ impl Catalog {
             *table = Arc::new(Table { version, ..table.retyped(of) });
         }
         self.retype_views(of);
+        self.retype_routines(of);
         Ok(())
     }
 

@@ -20,6 +20,7 @@ pub mod panics;
 pub mod parse;
 pub mod places;
 pub mod privileges;
+pub mod routines;
 pub mod spans;
 pub mod temporary;
 pub mod types;

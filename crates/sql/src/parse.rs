@@ -18,6 +18,7 @@ mod merges;
 mod overriding;
 mod reindex;
 mod roles;
+mod routines;
 mod row_locks;
 mod sequences;
 mod spellings;
@@ -36,6 +37,10 @@ pub use materialized::{Refresh, asks_for_data, refresh_of};
 pub use merges::{DEFAULT_VALUES, NOTHING};
 pub use overriding::{Overriding, overriding};
 pub use reindex::{Indexed, Reindex, reindex};
+pub use routines::{
+    AlterRoutine, Body as RoutineBody, CreateRoutine, Declared, DeclaredResult, RoutineKind,
+    RoutineStatement, Signature, carried_text, granted_routine, routine_statement, shown as shown_name,
+};
 pub use sequences::change_of as change_of_sequence;
 pub use spellings::names_of_columns;
 pub use types::owner_of_type;
@@ -94,7 +99,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     complexity::check(&tokens)?;
     complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
-    let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
+    let tokens = overriding::marked(with_null_tests(with_whole_fetches(routines::known(tokens))));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
     let tokens = inference::known(row_locks::known(merges::known(tokens)));
     let tokens = materialized::known(sequences::known(reindex::known(tokens)));
@@ -114,6 +119,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
         Failure::Interrupted(error) => error,
     })?;
     statements.iter().try_for_each(refuse_wrapped)?;
+    statements.iter().try_for_each(routines::check)?;
     statements.iter_mut().for_each(chains::balance);
     Ok(statements)
 }

@@ -10,7 +10,7 @@ use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::{Catalog, Index, SchemaAction, SchemaChange, Sequence, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
-use base::{Datum, SqlError};
+use base::{DataType, Datum, SqlError};
 use sql::ddl::Shapes;
 use sql::ddl::{self, DdlContext};
 use sql::lower::bind::Binding;
@@ -186,6 +186,8 @@ impl Session {
             standing: &standing,
             secrets: &super::roles::Passwords,
             shapes: &Planned(self),
+            checks_bodies: super::settings::boolean(self.settings.get("check_function_bodies"))
+                != Some(false),
         };
         ddl::plan(&context, statement)
     }
@@ -416,21 +418,34 @@ impl Session {
 /// Columns of a query as this session would plan it.
 pub(super) struct Planned<'a>(pub &'a Session);
 
+impl Planned<'_> {
+    fn planned(&self, statement: &Statement, parameters: &mut ParameterTypes) -> SqlResult<Plan> {
+        let mut catalog = self.0.catalog();
+        if let Some(filled) = sql::materialized::as_if_populated(&catalog) {
+            catalog = Arc::new(filled);
+        }
+        plan::plan(&self.0.context(&catalog), statement, parameters)
+    }
+}
+
 impl Shapes for Planned<'_> {
     fn columns(&self, query: &ast::Query) -> SqlResult<Vec<Column>> {
         if sql::with::writes(query) {
             let told = "views must not contain data-modifying statements in WITH";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
         }
-        let mut catalog = self.0.catalog();
-        if let Some(filled) = sql::materialized::as_if_populated(&catalog) {
-            catalog = Arc::new(filled);
-        }
         let statement = Statement::Query(Box::new(query.clone()));
-        let plan = plan::plan(&self.0.context(&catalog), &statement, &mut ParameterTypes::default())?;
-        match (plan.columns(), plan) {
-            (_, Plan::Utility(_)) | (None, _) => Err(SqlError::unsupported("a view of anything but a query")),
-            (Some(columns), _) => Ok(columns.as_ref().clone()),
+        match self.planned(&statement, &mut ParameterTypes::default())? {
+            Plan::Utility(_) => None,
+            plan => plan.columns(),
         }
+        .map(|columns| columns.as_ref().clone())
+        .ok_or_else(|| SqlError::unsupported("a view of anything but a query"))
+    }
+
+    fn columns_of(&self, statement: &Statement, parameters: &[DataType]) -> SqlResult<Option<Vec<Column>>> {
+        let mut parameters = ParameterTypes(parameters.iter().copied().map(Some).collect());
+        let plan = self.planned(statement, &mut parameters)?;
+        Ok(plan.columns().map(|columns| columns.as_ref().clone()))
     }
 }

@@ -160,7 +160,7 @@ impl DdlContext<'_> {
             // A sequence has others than a table.
             let of_kind = |object: &Object| match object {
                 object if is_table(object) => Privileges::OF_TABLE,
-                Object::Relation(_) => Privileges::OF_SEQUENCE,
+                Object::Relation(id) if !self.catalog.routines.0.contains_key(id) => Privileges::OF_SEQUENCE,
                 _ => all,
             };
             return Ok(found.into_iter().map(|object| (object.clone(), of_kind(&object))).collect());
@@ -201,6 +201,16 @@ impl DdlContext<'_> {
         use ast::GrantObjects as G;
         let catalog = self.catalog;
         Ok(match objects {
+            G::Tables(names) if names.first().is_some_and(is_routine) => {
+                let found = names.iter().map(|name| self.granted_routine(name));
+                (found.collect::<SqlResult<_>>()?, Privileges::EXECUTE, "function")
+            }
+            G::AllFunctionsInSchema { schemas } => {
+                let schemas = self.schema_names(schemas)?;
+                let all = catalog.routines.0.values();
+                let all = all.filter(|routine| !routine.is_procedure() && schemas.contains(&routine.schema));
+                (all.map(|routine| Object::Relation(routine.id)).collect(), Privileges::EXECUTE, "function")
+            }
             G::Tables(names) | G::Sequences(names) => {
                 let found = names.iter().map(|name| self.relation(name).map(Object::Relation));
                 let (all, kind) = match objects {
@@ -242,6 +252,20 @@ impl DdlContext<'_> {
             }
             _ => return Err(SqlError::unsupported("GRANT on this kind of object")),
         })
+    }
+
+    /// What GRANT … ON FUNCTION, PROCEDURE or ROUTINE names; a procedure may be one that the program brings.
+    fn granted_routine(&self, name: &ast::ObjectName) -> SqlResult<Object> {
+        let named = crate::parse::granted_routine(name)?;
+        let named = named.ok_or_else(|| SqlError::unsupported("GRANT on functions and tables at once"))?;
+        match self.find_routine(&named) {
+            Ok(routine) => Ok(Object::Relation(routine.id)),
+            Err(error) if named.kind == crate::parse::RoutineKind::Function => Err(error),
+            Err(_) => {
+                let name = names::parts(&named.name)?.pop().expect("a name has a part");
+                Ok(Object::Procedure(name))
+            }
+        }
     }
 
     /// Errors: 3F000.
@@ -415,6 +439,19 @@ impl DdlContext<'_> {
                     self.check_create(&domain.schema)?;
                     owned.push(Object::Relation(domain.id));
                 }
+                SchemaAction::PutRoutine(routine) if self.catalog.routines.0.contains_key(&routine.id) => {
+                    self.check_owner(&Object::Relation(routine.id))?;
+                }
+                SchemaAction::PutRoutine(routine) => {
+                    self.check_create(&routine.schema)?;
+                    owned.push(Object::Relation(routine.id));
+                }
+                SchemaAction::DropRoutine(id) => {
+                    let schema = self.catalog.routines.0.get(id).map(|of| Object::Schema(of.schema.clone()));
+                    if !schema.is_some_and(|schema| self.roles().owns(self.standing, &schema)) {
+                        self.check_owner(&Object::Relation(*id))?;
+                    }
+                }
                 SchemaAction::DropType(id) => {
                     let schema = self.catalog.types.schema_of(*id);
                     let schema = schema.map(|schema| Object::Schema(schema.into()));
@@ -436,6 +473,10 @@ impl DdlContext<'_> {
         ddl.actions.extend(changes.into_iter().map(SchemaAction::Roles));
         Ok(ddl)
     }
+}
+
+fn is_routine(name: &ast::ObjectName) -> bool {
+    matches!(crate::parse::granted_routine(name), Ok(Some(_)) | Err(_))
 }
 
 fn rights_of(roles: &Roles, object: &Object, grantee: RoleId) -> Rights {

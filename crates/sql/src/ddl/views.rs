@@ -24,6 +24,8 @@ use std::ops::ControlFlow;
 /// Tells the columns of a query's result; it takes the planner of queries to know them.
 pub trait Shapes {
     fn columns(&self, query: &Query) -> SqlResult<Vec<Column>>;
+    /// Columns of what a statement gives back, over parameters of these types; `None` if it gives nothing.
+    fn columns_of(&self, statement: &Statement, parameters: &[DataType]) -> SqlResult<Option<Vec<Column>>>;
 }
 
 /// A query as it is kept, and the columns of its rows with the names that they have there.

@@ -1,0 +1,113 @@
+//! Holds the body of a new function against what is declared.
+
+use super::super::DdlContext;
+use super::INVALID_DEFINITION;
+use crate::routines::{self, body};
+use crate::types::{Column, type_oid};
+use base::DataType;
+use base::error::{SqlError, SqlResult};
+use base::routines::{Language, ResultOf, Routine, TypeOf};
+use sqlparser::ast::{SetExpr, Statement};
+
+impl DdlContext<'_> {
+    /// Errors: what is wrong with a body, if it were run.
+    pub(super) fn check_body(&self, routine: &Routine) -> SqlResult<()> {
+        match routine.language {
+            Language::Sql => self.check_sql_body(routine),
+            // The text is read when it runs.
+            Language::PlPgSql => Ok(()),
+        }
+    }
+
+    fn check_sql_body(&self, routine: &Routine) -> SqlResult<()> {
+        let types: Vec<DataType> = routine.types().map(|of| of.data_type).collect();
+        let mut statements = body::statements(self.catalog, self.search_path, self.database, routine)?;
+        body::refuse_others(&statements)?;
+        let last = statements.pop();
+        for statement in &statements {
+            self.shapes.columns_of(statement, &types)?;
+        }
+        if matches!(routine.result, ResultOf::Void | ResultOf::Procedure) {
+            return last.map_or(Ok(()), |last| self.shapes.columns_of(&last, &types).map(|_| ()));
+        }
+        let shown = match &routine.result {
+            ResultOf::Table(columns) if columns.len() == 1 => routines::type_name(self.catalog, columns[0].1),
+            ResultOf::Table(_) => "record".into(),
+            _ => routines::result_name(self.catalog, routine).replacen("SETOF ", "", 1),
+        };
+        let mismatch = |detail: &str| {
+            let told = format!("return type mismatch in function declared to return {shown}");
+            SqlError::new(INVALID_DEFINITION, told).detail(detail)
+        };
+        let columns = match &last {
+            Some(last) => self.shapes.columns_of(last, &types)?,
+            None => None,
+        };
+        let Some(columns) = columns.filter(|_| last.is_some()) else {
+            let detail = "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.";
+            return Err(mismatch(detail));
+        };
+        let wanted = self.columns_of_result(routine);
+        let is_scalar = matches!(routine.result, ResultOf::One(_) | ResultOf::SetOf(_));
+        if is_scalar && columns.len() != 1 {
+            return Err(mismatch("Final statement must return exactly one column."));
+        }
+        if columns.len() < wanted.len() {
+            return Err(mismatch("Final statement returns too few columns."));
+        }
+        if columns.len() > wanted.len() {
+            return Err(mismatch("Final statement returns too many columns."));
+        }
+        let literals = last.as_ref().map(|last| untyped(last, columns.len())).unwrap_or_default();
+        for (at, ((column, wanted), is_literal)) in columns.iter().zip(&wanted).zip(literals).enumerate() {
+            if is_literal || may_become(column, wanted.data_type) {
+                continue;
+            }
+            let from = routines::data_type_name(routines::unlimited(column.data_type));
+            return Err(mismatch(&match is_scalar {
+                true => format!("Actual return type is {from}."),
+                false => {
+                    let to = routines::type_name(self.catalog, *wanted);
+                    format!("Final statement returns {from} instead of {to} at column {}.", at + 1)
+                }
+            }));
+        }
+        Ok(())
+    }
+
+    /// Types of the columns of a result.
+    fn columns_of_result(&self, routine: &Routine) -> Vec<TypeOf> {
+        match &routine.result {
+            ResultOf::One(of) | ResultOf::SetOf(of) => vec![*of],
+            ResultOf::Table(columns) => columns.iter().map(|(_, of)| *of).collect(),
+            ResultOf::RowOf(id) | ResultOf::SetOfRows(id) => {
+                let shape = self.catalog.relation(*id).map(base::views::Relation::shape);
+                let columns = shape.into_iter().flat_map(|shape| shape.visible_columns());
+                columns.map(|(_, column)| column.data_type.into()).collect()
+            }
+            ResultOf::Void | ResultOf::Procedure | ResultOf::Trigger => Vec::new(),
+        }
+    }
+}
+
+/// Whether each of the columns is a literal that takes any type.
+fn untyped(statement: &Statement, count: usize) -> Vec<bool> {
+    let mut all = vec![false; count];
+    if let Statement::Query(query) = statement
+        && let SetExpr::Select(select) = query.body.as_ref()
+        && select.projection.len() == count
+    {
+        for (item, is_untyped) in select.projection.iter().zip(&mut all) {
+            *is_untyped = body::expression(item).is_some_and(body::is_untyped);
+        }
+    }
+    all
+}
+
+/// Whether a column's values are assigned to a type without a cast that is written out.
+fn may_become(column: &Column, to: DataType) -> bool {
+    if column.type_oid == type_oid(to) {
+        return true;
+    }
+    routines::is_assignable(routines::unlimited(column.data_type), to)
+}

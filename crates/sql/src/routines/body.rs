@@ -1,0 +1,282 @@
+//! The body of a function in SQL: its statements, in which the names of arguments have become `$1, $2, …`.
+
+use super::scopes::{Lookup, Scopes};
+use crate::lower::output_name;
+use crate::names;
+use crate::walk::WalkMut;
+use base::error::{SqlError, SqlResult, SqlState};
+use base::routines::Routine;
+use base::schema::Catalog;
+use sqlparser::ast::{
+    self, Expr, FromTable, Ident, ObjectName, OnInsert, Query, Select, SelectItem, SetExpr, Statement,
+    TableObject, TableWithJoins, UpdateTableFromKind, Value, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// Statements of one body.
+const STATEMENTS_MAX: usize = 1_000;
+
+/// The statements of a body. Errors: those of parsing; 42P02 for `$n` beyond the arguments.
+pub fn statements(
+    catalog: &Catalog,
+    search_path: &[String],
+    database: &str,
+    routine: &Routine,
+) -> SqlResult<Vec<Statement>> {
+    let mut statements = parsed(routine)?;
+    if statements.len() > STATEMENTS_MAX {
+        let told = format!("a function has at most {STATEMENTS_MAX} statements");
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, told));
+    }
+    let lookup = Lookup { catalog, search_path, database };
+    for statement in &mut statements {
+        let mut binding = Binding { lookup, routine, scopes: Scopes::default() };
+        binding.statement(statement)?;
+    }
+    Ok(statements)
+}
+
+/// Errors: 42601. Positions are of the text of the body, so none is told.
+fn parsed(routine: &Routine) -> SqlResult<Vec<Statement>> {
+    let unplaced = |mut error: SqlError| {
+        error.position = None;
+        error
+    };
+    let text = routine.body.trim();
+    if !routine.is_standard {
+        return crate::parse::parse_request(text).map_err(unplaced);
+    }
+    let after = |word: &str| {
+        let begins = text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+        begins.then(|| &text[word.len()..])
+    };
+    if let Some(value) = after("return") {
+        return crate::parse::parse_request(&format!("SELECT {value}")).map_err(unplaced);
+    }
+    let inner = after("begin").and_then(|rest| {
+        let rest = rest.trim_start();
+        let rest = rest.get(..6).filter(|w| w.eq_ignore_ascii_case("atomic")).map(|_| &rest[6..])?;
+        let end = rest.len().checked_sub(3)?;
+        rest.get(end..).filter(|word| word.eq_ignore_ascii_case("end")).map(|_| &rest[..end])
+    });
+    match inner {
+        Some(inner) => crate::parse::parse_request(inner).map_err(unplaced),
+        None => Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error in the body of the function")
+            .hint("A body that is not quoted is RETURN …, or BEGIN ATOMIC … END.")),
+    }
+}
+
+/// Errors: 0A000 for statements that functions have not here.
+pub fn refuse_others(statements: &[Statement]) -> SqlResult<()> {
+    for statement in statements {
+        match statement {
+            Statement::Query(query) if matches!(query.body.as_ref(), SetExpr::Select(s) if s.into.is_some()) =>
+            {
+                return Err(SqlError::unsupported("SELECT INTO in a function"));
+            }
+            Statement::Query(_)
+            | Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::Merge(_) => {}
+            Statement::Commit { .. } | Statement::Rollback { .. } | Statement::StartTransaction { .. } => {
+                let word = crate::ddl::first_words(statement);
+                let told = format!("{word} is not allowed in an SQL function");
+                return Err(SqlError::new(SqlState(*b"2F003"), told));
+            }
+            other => {
+                let word = crate::ddl::first_words(other);
+                return Err(SqlError::unsupported(format!("{word} in a function in SQL")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The expression of an item of a list.
+pub fn expression(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. } => Some(e),
+        _ => None,
+    }
+}
+
+/// Whether an expression is a literal that takes any type.
+pub fn is_untyped(e: &Expr) -> bool {
+    match e {
+        Expr::Nested(e) => is_untyped(e),
+        Expr::Value(value) => matches!(
+            value.value,
+            Value::SingleQuotedString(_)
+                | Value::EscapedStringLiteral(_)
+                | Value::DollarQuotedString(_)
+                | Value::UnicodeStringLiteral(_)
+                | Value::Null
+        ),
+        _ => false,
+    }
+}
+
+/// `$n`, from 1.
+pub fn argument(nth: usize) -> Expr {
+    Expr::Value(Value::Placeholder(format!("${nth}")).into())
+}
+
+/// The number of an argument, from 1, that an expression is.
+pub fn argument_of(e: &Expr) -> Option<usize> {
+    let Expr::Value(value) = e else { return None };
+    let Value::Placeholder(name) = &value.value else { return None };
+    name.strip_prefix('$').and_then(|nth| nth.parse().ok())
+}
+
+struct Binding<'a> {
+    lookup: Lookup<'a>,
+    routine: &'a Routine,
+    scopes: Scopes,
+}
+
+impl Binding<'_> {
+    fn statement(&mut self, statement: &mut Statement) -> SqlResult<()> {
+        let flow = match statement {
+            Statement::Insert(insert) => {
+                let mut flow = insert.source.walk_mut(self);
+                let target = match &insert.table {
+                    TableObject::TableName(name) => {
+                        self.target(name, insert.table_alias.as_ref().map(|a| &a.alias))
+                    }
+                    _ => Vec::new(),
+                };
+                self.scopes.enter(target);
+                if let Some(OnInsert::OnConflict(on)) = &mut insert.on
+                    && flow.is_continue()
+                {
+                    flow = on.action.walk_mut(self);
+                }
+                if flow.is_continue() {
+                    flow = insert.returning.walk_mut(self);
+                }
+                flow
+            }
+            Statement::Update(update) => {
+                let mut sources = self.scopes.from(self.lookup, std::slice::from_ref(&update.table));
+                if let Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) =
+                    &update.from
+                {
+                    sources.extend(self.scopes.from(self.lookup, from));
+                }
+                self.scopes.enter(sources);
+                statement.walk_mut(self)
+            }
+            Statement::Delete(delete) => {
+                let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+                let using = delete.using.iter().flatten();
+                let all: Vec<TableWithJoins> = from.iter().chain(using).cloned().collect();
+                let sources = self.scopes.from(self.lookup, &all);
+                self.scopes.enter(sources);
+                statement.walk_mut(self)
+            }
+            other => other.walk_mut(self),
+        };
+        match flow {
+            ControlFlow::Break(error) => Err(error),
+            ControlFlow::Continue(()) => Ok(()),
+        }
+    }
+
+    fn target(&self, name: &ObjectName, alias: Option<&Ident>) -> Vec<super::scopes::Source> {
+        let factor = ast::TableFactor::Table {
+            name: name.clone(),
+            alias: alias.map(|name| ast::TableAlias {
+                explicit: true,
+                name: name.clone(),
+                columns: Vec::new(),
+                at: None,
+            }),
+            args: None,
+            with_hints: Vec::new(),
+            version: None,
+            with_ordinality: false,
+            partitions: Vec::new(),
+            json_path: None,
+            sample: None,
+            index_hints: Vec::new(),
+        };
+        self.scopes.from(self.lookup, &[TableWithJoins { relation: factor, joins: Vec::new() }])
+    }
+
+    /// The number of the argument that a name means, from 1. A column of the name goes first.
+    fn named(&self, path: &[Ident]) -> Option<usize> {
+        let words: Vec<String> = path.iter().map(names::fold).collect();
+        let name = match words.as_slice() {
+            [name] if self.scopes.column(name).is_none() => name,
+            [of, name] if *of == self.routine.name && self.scopes.qualified(of, name).is_none() => name,
+            _ => return None,
+        };
+        let mut parameters = self.routine.parameters.iter();
+        parameters.position(|parameter| parameter.name.as_ref() == Some(name)).map(|at| at + 1)
+    }
+}
+
+impl VisitorMut for Binding<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        order_by_numbers(query);
+        self.scopes.enter_query(self.lookup, query);
+        ControlFlow::Continue(())
+    }
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        self.scopes.leave_query();
+        ControlFlow::Continue(())
+    }
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        let sources = self.scopes.from(self.lookup, &select.from);
+        self.scopes.enter(sources);
+        ControlFlow::Continue(())
+    }
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<SqlError> {
+        self.scopes.leave();
+        ControlFlow::Continue(())
+    }
+    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
+        let found = match e {
+            Expr::Identifier(name) => self.named(std::slice::from_ref(name)),
+            Expr::CompoundIdentifier(path) => self.named(path),
+            _ => None,
+        };
+        if let Some(nth) = found {
+            *e = argument(nth);
+        }
+        let count = self.routine.parameters.len();
+        if let Expr::Value(value) = &*e
+            && let Value::Placeholder(name) = &value.value
+            && !argument_of(e).is_some_and(|nth| (1..=count).contains(&nth))
+        {
+            let told = format!("there is no parameter {name}");
+            return ControlFlow::Break(SqlError::new(SqlState(*b"42P02"), told));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// ORDER BY the name of an output column, which goes before an argument of the name, as ORDER BY its number.
+fn order_by_numbers(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(orders), .. }) = &mut query.order_by else {
+        return;
+    };
+    let items = select.projection.iter().take_while(|item| expression(item).is_some());
+    let outputs: Vec<String> = items
+        .map(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => names::fold(alias),
+            item => expression(item).map(output_name).unwrap_or_default(),
+        })
+        .collect();
+    for order in orders {
+        if let Expr::Identifier(name) = &order.expr
+            && let Some(at) = outputs.iter().position(|output| *output == names::fold(name))
+        {
+            order.expr = Expr::Value(Value::Number((at + 1).to_string(), false).into());
+        }
+    }
+}
