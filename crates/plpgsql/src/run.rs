@@ -20,7 +20,7 @@ use types::{Field, Kind, Row, Value};
 pub use variables::Reference;
 use variables::Slot;
 
-/// Instructions of one step.
+/// Instructions between two times at which the host may stop a program.
 const INSTRUCTIONS_MAX: usize = 256;
 
 /// What a running program asks of its host.
@@ -72,6 +72,13 @@ pub enum Answer {
     Done,
     Result(QueryResult),
     Failed(SqlError),
+}
+
+impl Answer {
+    /// What a statement has given, or its error.
+    pub fn from_result(result: SqlResult<QueryResult>) -> Answer {
+        result.map_or_else(Answer::Failed, Answer::Result)
+    }
 }
 
 /// A statement's result.
@@ -132,6 +139,8 @@ pub struct Run {
     /// Errors whose handlers run, innermost last.
     caught: Vec<SqlError>,
     at: usize,
+    /// Since the host could last stop it.
+    instructions: usize,
     row_count: u64,
     /// Rows of RETURN QUERY that the host has still to take.
     returned: Vec<Vec<Datum>>,
@@ -166,6 +175,7 @@ impl Run {
             protected: Vec::new(),
             caught: Vec::new(),
             at: 0,
+            instructions: 0,
             row_count: 0,
             returned: Vec::new(),
             bytes,
@@ -194,13 +204,15 @@ impl Run {
         if !self.returned.is_empty() {
             return Request::Rows(std::mem::take(&mut self.returned));
         }
-        for _ in 0..INSTRUCTIONS_MAX {
+        while self.instructions < INSTRUCTIONS_MAX {
+            self.instructions += 1;
             match self.advance() {
                 Ok(None) => {}
                 Ok(Some(request)) => return request,
                 Err(error) => return self.fail(error),
             }
         }
+        self.instructions = 0;
         Request::GiveWay
     }
 

@@ -3,8 +3,7 @@
 use base::zone::Zone;
 use base::{DataType, Datum, SqlError, SqlState};
 use plpgsql::{
-    Answer, Argument, Declared, Field, Kind, Outcome, QueryResult, Request, Returns, Run, Signature,
-    parse,
+    Answer, Argument, Declared, Field, Kind, Outcome, QueryResult, Request, Returns, Run, Signature, parse,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;

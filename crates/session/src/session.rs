@@ -33,6 +33,7 @@ mod parameters;
 mod pipeline;
 mod plan;
 mod prepared;
+mod programs;
 mod query;
 mod read;
 mod replicas;
@@ -118,6 +119,8 @@ pub struct Session {
     last: Option<Submitted>,
     /// Advisory locks that it has.
     advisory: advisory::Held,
+    /// Functions in PL/pgSQL that it has called.
+    programs: programs::Programs,
     /// What sequences have given to it.
     given: Arc<GivenValues>,
     /// What the next transaction is called, if its client may repeat it.
@@ -164,6 +167,7 @@ impl Session {
             last: None,
             request: None,
             advisory: advisory::Held::new(&gateway),
+            programs: programs::Programs::default(),
             given: Arc::default(),
             gateway,
         }
@@ -249,6 +253,8 @@ impl Session {
             Plan::Checked(plan) => Box::pin(self.run_checked(plan, parameters)).await,
             Plan::With(plan) => Box::pin(self.run_whole(Whole::With(plan), parameters)).await,
             Plan::Call(plan) => Box::pin(self.run_call(plan, parameters)).await,
+            Plan::Calls(plan) => Box::pin(self.run_whole(Whole::Calls(plan), parameters)).await,
+            Plan::Do(block) => Box::pin(self.run_do(block)).await,
             // Statements that contain statements come back to `run`.
             Plan::Utility(statement) => Box::pin(self.run_utility(statement, parameters)).await,
         }

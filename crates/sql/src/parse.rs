@@ -9,6 +9,7 @@ mod comments;
 mod complexity;
 mod constraints;
 mod dialect;
+mod do_blocks;
 mod domains;
 mod groups;
 mod inference;
@@ -30,6 +31,7 @@ pub use check_options::check_option;
 pub use comments::constraint_of;
 pub use complexity::too_deep;
 pub use constraints::{CONSTRAINTS, SAME_NAME, SET_COLUMNS};
+pub use do_blocks::{DO_BLOCK, DoBlock, do_block};
 pub use domains::{OfDomain, of_domain};
 pub use inference::{Inference, inference};
 pub use likes::{Like, like_of};
@@ -99,7 +101,8 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     complexity::check(&tokens)?;
     complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
-    let tokens = overriding::marked(with_null_tests(with_whole_fetches(routines::known(tokens))));
+    let tokens = do_blocks::known(routines::known(tokens));
+    let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
     let tokens = inference::known(row_locks::known(merges::known(tokens)));
     let tokens = materialized::known(sequences::known(reindex::known(tokens)));
@@ -289,8 +292,7 @@ fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
 
 /// A statement of PostgreSQL's that the parser does not know, if the complaint is about its first words.
 fn unknown_statement(sql: &str, said: &str) -> Option<&'static str> {
-    const STATEMENTS: &[&str] =
-        &["DO", "REINDEX", "CLUSTER", "CHECKPOINT", "REFRESH", "REASSIGN", "SECURITY"];
+    const STATEMENTS: &[&str] = &["REINDEX", "CLUSTER", "CHECKPOINT", "REFRESH", "REASSIGN", "SECURITY"];
     let expects_statement =
         said.contains("Expected: an SQL statement") || said.contains("one of VIEW or TYPE");
     let text = sql.trim_start().to_ascii_uppercase();

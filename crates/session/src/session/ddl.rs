@@ -8,6 +8,7 @@ use super::turns::Turn;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
+use base::routines::Routine;
 use base::schema::{Catalog, Index, SchemaAction, SchemaChange, Sequence, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
 use base::{DataType, Datum, SqlError};
@@ -447,5 +448,9 @@ impl Shapes for Planned<'_> {
         let mut parameters = ParameterTypes(parameters.iter().copied().map(Some).collect());
         let plan = self.planned(statement, &mut parameters)?;
         Ok(plan.columns().map(|columns| columns.as_ref().clone()))
+    }
+
+    fn check_program(&self, routine: &Routine) -> SqlResult<()> {
+        super::programs::check_body(&self.0.catalog(), routine)
     }
 }

@@ -5,6 +5,7 @@ use super::locked_joins::LockedJoinPlan;
 use super::merge::MergePlan;
 use super::own_calls;
 use super::own_functions::{self, OwnFunctionsPlan};
+use super::programs::{self, CallsPlan, Compiled};
 use super::rich::RichPlan;
 use super::sequences::{SETVAL, SetValuePlan};
 use super::set_config::{SET_CONFIG, SetConfigPlan};
@@ -59,6 +60,9 @@ pub enum Plan {
     /// INSERT and UPDATE through views WITH CHECK OPTION.
     Checked(CheckedPlan),
     Call(CallPlan),
+    /// Statements that call functions in PL/pgSQL, and procedures in it.
+    Calls(Box<CallsPlan>),
+    Do(Arc<Compiled>),
     /// Statements about the session, the catalog, or other statements.
     Utility(Statement),
 }
@@ -108,6 +112,8 @@ impl Plan {
             Plan::Rich(plan) => plan.returning().map(|r| r.columns.clone()),
             Plan::Merge(_) => None,
             Plan::With(plan) => plan.columns.clone(),
+            Plan::Calls(plan) => plan.columns.clone(),
+            Plan::Do(_) => None,
             Plan::Checked(plan) => plan.columns.clone(),
             Plan::LockedJoin(plan) => Some(plan.columns.clone()),
         }
@@ -188,12 +194,20 @@ pub(super) fn names_of<'a>(context: &'a Context<'_>) -> sql::privileges::Check<'
 }
 
 /// Plans a statement without views whose privileges were asked for.
-fn plan_over_tables(
+pub(super) fn plan_over_tables(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Plan> {
     sql::materialized::check(&names_of(context), statement)?;
+    if let Some(plan) = programs::plan_calls(context, statement, parameters)? {
+        return Ok(plan);
+    }
+    if let Statement::Call(function) = statement
+        && let Some(plan) = programs::plan_call(context, function, parameters)?
+    {
+        return Ok(plan);
+    }
     let topology = context.cluster().topology().clone();
     let mut lowering = Lowering {
         catalog: context.catalog,

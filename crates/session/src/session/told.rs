@@ -84,9 +84,12 @@ impl Session {
     }
 
     pub(super) fn notice(&mut self, severity: &'static str, state: SqlState, message: impl Into<String>) {
-        if !self.settings.notices_from.sends(severity) || self.told.notices.len() >= NOTICES_MAX {
-            return;
+        self.tell_notice(Notice { severity, state, message: message.into(), detail: None, hint: None });
+    }
+
+    pub(super) fn tell_notice(&mut self, notice: Notice) {
+        if self.settings.notices_from.sends(notice.severity) && self.told.notices.len() < NOTICES_MAX {
+            self.told.notices.push(notice);
         }
-        self.told.notices.push(Notice { severity, state, message: message.into() });
     }
 }

@@ -356,7 +356,7 @@ impl Session {
         }
     }
 
-    fn report(&mut self, name: &'static str) {
+    pub(super) fn report(&mut self, name: &'static str) {
         if name == "application_name" {
             self.activity.now().application = self.settings.get(name).into();
         }

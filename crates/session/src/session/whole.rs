@@ -4,6 +4,7 @@
 use super::Session;
 use super::locked_joins::LockedJoinPlan;
 use super::merge::MergePlan;
+use super::programs::CallsPlan;
 use super::rich::RichPlan;
 use super::with::WithPlan;
 use super::write::{Written, respond};
@@ -24,6 +25,8 @@ pub(super) enum Whole<'p> {
     With(&'p WithPlan),
     /// SELECT … FOR UPDATE of a join.
     LockedJoin(&'p LockedJoinPlan),
+    /// Functions in PL/pgSQL, then what calls them.
+    Calls(&'p CallsPlan),
 }
 
 impl<'p> Whole<'p> {
@@ -34,6 +37,7 @@ impl<'p> Whole<'p> {
             Whole::Merge(_) => Some("MERGE"),
             Whole::With(plan) => plan.word,
             Whole::LockedJoin(plan) => Some(plan.word()),
+            Whole::Calls(plan) => plan.word,
         }
     }
 
@@ -43,6 +47,7 @@ impl<'p> Whole<'p> {
             Whole::Merge(_) => "MERGE",
             Whole::With(plan) => plan.tag,
             Whole::LockedJoin(_) => "SELECT",
+            Whole::Calls(plan) => plan.tag,
         }
     }
 
@@ -52,6 +57,7 @@ impl<'p> Whole<'p> {
             Whole::Merge(_) => None,
             Whole::With(plan) => plan.columns.as_ref(),
             Whole::LockedJoin(plan) => Some(&plan.columns),
+            Whole::Calls(plan) => plan.columns.as_ref(),
         }
     }
 
@@ -60,7 +66,7 @@ impl<'p> Whole<'p> {
         match self {
             Whole::Rich(plan) => plan.reads_all().then(|| plan.table()),
             Whole::Merge(plan) => Some(plan.table()),
-            Whole::With(_) | Whole::LockedJoin(_) => None,
+            Whole::With(_) | Whole::LockedJoin(_) | Whole::Calls(_) => None,
         }
     }
 }
@@ -74,7 +80,9 @@ impl Session {
             self.whole_buffered(plan, parameters, 0).await?
         } else {
             let mut attempts = 0;
+            let told = self.told.notices.len();
             loop {
+                self.told.notices.truncate(told);
                 // Writers at the table's home are nearer to it, and would get in the way each time.
                 let _waiting = match plan.reads_all_of().filter(|_| attempts > 1) {
                     Some(table) => self.lock_whole_afar(table).await?,
@@ -87,6 +95,9 @@ impl Session {
                 }
             }
         };
+        if plan.tag() == "CALL" {
+            return Ok(Response::Command("CALL".into()));
+        }
         Ok(respond(plan.tag(), plan.columns(), written))
     }
 
@@ -101,6 +112,7 @@ impl Session {
             Whole::Merge(plan) => Box::pin(self.merge_buffered(plan, parameters, attempts)).await,
             Whole::With(plan) => Box::pin(self.with_buffered(plan, parameters, attempts)).await,
             Whole::LockedJoin(plan) => Box::pin(self.locked_join_buffered(plan, parameters)).await,
+            Whole::Calls(plan) => Box::pin(self.calls_buffered(plan, parameters, attempts)).await,
         }
     }
 

@@ -93,7 +93,7 @@ impl WithPlan {
 }
 
 /// The verb of a plan that writes.
-fn word_of(plan: &Plan) -> Option<&'static str> {
+pub(super) fn word_of(plan: &Plan) -> Option<&'static str> {
     match plan {
         Plan::Insert(..) => Some("INSERT"),
         Plan::Modify(plan) if plan.set.is_some() => Some("UPDATE"),
@@ -133,7 +133,7 @@ impl Session {
         Ok(written)
     }
 
-    async fn part_buffered(
+    pub(super) async fn part_buffered(
         &mut self,
         plan: &Plan,
         parameters: &[Datum],

@@ -11,6 +11,7 @@ use crate::types::Column;
 use crate::views::{Ctes, find, quoted};
 use crate::walk::{self, WalkMut};
 use base::error::{SqlError, SqlResult, SqlState};
+use base::routines::Routine;
 use base::schema::{SchemaAction, Table};
 use base::views::{CheckOption, Relation, View};
 use base::{DataType, TableId};
@@ -26,6 +27,8 @@ pub trait Shapes {
     fn columns(&self, query: &Query) -> SqlResult<Vec<Column>>;
     /// Columns of what a statement gives back, over parameters of these types; `None` if it gives nothing.
     fn columns_of(&self, statement: &Statement, parameters: &[DataType]) -> SqlResult<Option<Vec<Column>>>;
+    /// Holds the body of a function in PL/pgSQL against its language, which is not known here.
+    fn check_program(&self, routine: &Routine) -> SqlResult<()>;
 }
 
 /// A query as it is kept, and the columns of its rows with the names that they have there.

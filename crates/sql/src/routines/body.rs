@@ -8,8 +8,9 @@ use base::error::{SqlError, SqlResult, SqlState};
 use base::routines::Routine;
 use base::schema::Catalog;
 use sqlparser::ast::{
-    self, Expr, FromTable, Ident, ObjectName, OnInsert, Query, Select, SelectItem, SetExpr, Statement,
-    TableObject, TableWithJoins, UpdateTableFromKind, Value, VisitorMut,
+    self, Expr, FromTable, Ident, ObjectName, OnInsert, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind as Wildcard, SetExpr, Statement, TableObject, TableWithJoins,
+    UpdateTableFromKind, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -30,10 +31,50 @@ pub fn statements(
     }
     let lookup = Lookup { catalog, search_path, database };
     for statement in &mut statements {
-        let mut binding = Binding { lookup, routine, scopes: Scopes::default() };
-        binding.statement(statement)?;
+        bind(lookup, statement, &mut OfRoutine(routine))?;
     }
     Ok(statements)
+}
+
+/// What stands for names in a statement that belongs to a function.
+pub trait Names {
+    /// What a dotted name means where these columns are visible; `None`: it is none of the function's.
+    fn meaning(&mut self, words: &[String], scopes: &Scopes) -> SqlResult<Option<Expr>>;
+    /// What `$n` means.
+    fn placeholder(&mut self, name: &str) -> SqlResult<Expr>;
+    /// The fields of what is named, where a list of columns has all of them; `None`: it is none of the function's.
+    fn fields(&mut self, _words: &[String]) -> SqlResult<Option<Vec<(String, Expr)>>> {
+        Ok(None)
+    }
+}
+
+/// Puts what they mean in for the names of a statement. Errors: those of `names`.
+pub fn bind(lookup: Lookup<'_>, statement: &mut Statement, names: &mut dyn Names) -> SqlResult<()> {
+    Binding { lookup, names, scopes: Scopes::default() }.statement(statement)
+}
+
+/// The arguments of a function in SQL. A column goes before an argument of its name.
+struct OfRoutine<'a>(&'a Routine);
+
+impl Names for OfRoutine<'_> {
+    fn meaning(&mut self, words: &[String], scopes: &Scopes) -> SqlResult<Option<Expr>> {
+        let name = match words {
+            [name] if scopes.column(name).is_none() => name,
+            [of, name] if *of == self.0.name && scopes.qualified(of, name).is_none() => name,
+            _ => return Ok(None),
+        };
+        let mut parameters = self.0.parameters.iter();
+        let found = parameters.position(|parameter| parameter.name.as_ref() == Some(name));
+        Ok(found.map(|at| argument(at + 1)))
+    }
+
+    fn placeholder(&mut self, name: &str) -> SqlResult<Expr> {
+        let nth = name.strip_prefix('$').and_then(|nth| nth.parse().ok());
+        let known = nth.filter(|nth| (1..=self.0.parameters.len()).contains(nth));
+        known.map(argument).ok_or_else(|| {
+            SqlError::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter {name}"))
+        })
+    }
 }
 
 /// Errors: 42601. Positions are of the text of the body, so none is told.
@@ -131,7 +172,7 @@ pub fn argument_of(e: &Expr) -> Option<usize> {
 
 struct Binding<'a> {
     lookup: Lookup<'a>,
-    routine: &'a Routine,
+    names: &'a mut dyn Names,
     scopes: Scopes,
 }
 
@@ -204,16 +245,39 @@ impl Binding<'_> {
         self.scopes.from(self.lookup, &[TableWithJoins { relation: factor, joins: Vec::new() }])
     }
 
-    /// The number of the argument that a name means, from 1. A column of the name goes first.
-    fn named(&self, path: &[Ident]) -> Option<usize> {
-        let words: Vec<String> = path.iter().map(names::fold).collect();
-        let name = match words.as_slice() {
-            [name] if self.scopes.column(name).is_none() => name,
-            [of, name] if *of == self.routine.name && self.scopes.qualified(of, name).is_none() => name,
-            _ => return None,
+    /// What stands for an expression; `None`: it stays.
+    fn replaced(&mut self, e: &Expr) -> SqlResult<Option<Expr>> {
+        let path = match e {
+            Expr::Identifier(name) => std::slice::from_ref(name),
+            Expr::CompoundIdentifier(path) => path.as_slice(),
+            Expr::Value(value) => {
+                let Value::Placeholder(name) = &value.value else { return Ok(None) };
+                return self.names.placeholder(name).map(Some);
+            }
+            _ => return Ok(None),
         };
-        let mut parameters = self.routine.parameters.iter();
-        parameters.position(|parameter| parameter.name.as_ref() == Some(name)).map(|at| at + 1)
+        let words: Vec<String> = path.iter().map(names::fold).collect();
+        self.names.meaning(&words, &self.scopes)
+    }
+
+    /// Writes the fields out of what is named by `r.*`.
+    fn expand(&mut self, select: &mut Select) -> SqlResult<()> {
+        let mut expanded = Vec::with_capacity(select.projection.len());
+        for item in std::mem::take(&mut select.projection) {
+            let named = match &item {
+                SelectItem::QualifiedWildcard(Wildcard::ObjectName(name), _) => names::parts(name)?,
+                _ => Vec::new(),
+            };
+            let is_table = matches!(named.as_slice(), [name] if self.scopes.has_qualifier(name));
+            match if named.is_empty() || is_table { None } else { self.names.fields(&named)? } {
+                None => expanded.push(item),
+                Some(fields) => expanded.extend(fields.into_iter().map(|(name, expr)| {
+                    SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) }
+                })),
+            }
+        }
+        select.projection = expanded;
+        Ok(())
     }
 }
 
@@ -232,6 +296,9 @@ impl VisitorMut for Binding<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
         let sources = self.scopes.from(self.lookup, &select.from);
         self.scopes.enter(sources);
+        if let Err(error) = self.expand(select) {
+            return ControlFlow::Break(error);
+        }
         ControlFlow::Continue(())
     }
     fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<SqlError> {
@@ -239,21 +306,10 @@ impl VisitorMut for Binding<'_> {
         ControlFlow::Continue(())
     }
     fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
-        let found = match e {
-            Expr::Identifier(name) => self.named(std::slice::from_ref(name)),
-            Expr::CompoundIdentifier(path) => self.named(path),
-            _ => None,
-        };
-        if let Some(nth) = found {
-            *e = argument(nth);
-        }
-        let count = self.routine.parameters.len();
-        if let Expr::Value(value) = &*e
-            && let Value::Placeholder(name) = &value.value
-            && !argument_of(e).is_some_and(|nth| (1..=count).contains(&nth))
-        {
-            let told = format!("there is no parameter {name}");
-            return ControlFlow::Break(SqlError::new(SqlState(*b"42P02"), told));
+        match self.replaced(e) {
+            Ok(None) => {}
+            Ok(Some(meaning)) => *e = meaning,
+            Err(error) => return ControlFlow::Break(error),
         }
         ControlFlow::Continue(())
     }

@@ -82,6 +82,11 @@ impl Scopes {
         Some(source.columns.iter().find(|(column, _)| column == name).and_then(|(_, of)| *of))
     }
 
+    /// Whether something has the qualifier.
+    pub fn has_qualifier(&self, qualifier: &str) -> bool {
+        self.sources.iter().flatten().any(|source| source.qualifier.as_deref() == Some(qualifier))
+    }
+
     /// What a list of tables brings.
     pub fn from(&self, lookup: Lookup<'_>, from: &[TableWithJoins]) -> Vec<Source> {
         let mut sources = Vec::new();

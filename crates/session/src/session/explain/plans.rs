@@ -68,6 +68,8 @@ impl Session {
             Plan::Checked(plan) => self.describe(&plan.write, parameters, types),
             Plan::With(plan) => self.describe_with(plan, parameters, types),
             Plan::Call(plan) => self.describe_call(plan, &values),
+            Plan::Calls(plan) => Ok((Document::titled(plan.explained()), Claim::default())),
+            Plan::Do(_) => Ok((Document::titled("A program in PL/pgSQL"), Claim::default())),
             Plan::Utility(statement) => {
                 Ok((Document::titled(sql::ddl::first_words(statement)), Claim::default()))
             }

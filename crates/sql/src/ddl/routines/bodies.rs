@@ -14,8 +14,7 @@ impl DdlContext<'_> {
     pub(super) fn check_body(&self, routine: &Routine) -> SqlResult<()> {
         match routine.language {
             Language::Sql => self.check_sql_body(routine),
-            // The text is read when it runs.
-            Language::PlPgSql => Ok(()),
+            Language::PlPgSql => self.shapes.check_program(routine),
         }
     }
 
