@@ -62,6 +62,8 @@ mod pgbench;
 mod pipelines;
 #[path = "wire/processes.rs"]
 mod processes;
+#[path = "wire/programs.rs"]
+mod programs;
 #[path = "wire/protocol.rs"]
 mod protocol;
 #[path = "wire/psql.rs"]

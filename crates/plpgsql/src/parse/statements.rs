@@ -354,6 +354,7 @@ impl Parser<'_> {
             if self.take_sign(";") {
                 break;
             }
+            let written = self.text_of(self.at..self.at + 1).to_string();
             self.at += 1;
             match is_ours {
                 true if into.is_some() => {
@@ -361,7 +362,10 @@ impl Parser<'_> {
                     return Err(self.wrong("INTO specified more than once"));
                 }
                 true => into = Some(self.into()?),
-                false => text.push_str(" INTO"),
+                false => {
+                    text.push(' ');
+                    text.push_str(&written);
+                }
             }
         }
         let statement = Statement { text, is_expression: false, line, simple: None, scope: self.scope };

@@ -33,23 +33,13 @@ impl Run {
                     return Ok(None);
                 }
             }
-            Op::Execute { statement, into, .. } => {
-                let wants = if into.is_some() { Wants::First(2) } else { Wants::Count };
-                return Ok(Some(Request::Execute { statement: *statement, wants }));
-            }
-            Op::Perform(statement) => {
-                return Ok(Some(Request::Execute { statement: *statement, wants: Wants::Count }));
-            }
-            Op::QueryRows(statement) | Op::ReturnQuery(statement) => {
-                return Ok(Some(Request::Execute { statement: *statement, wants: Wants::All }));
-            }
-            Op::ExecuteText { using, into } => {
-                let wants = if into.is_some() { Wants::First(2) } else { Wants::Count };
-                return self.execute_text(*using, wants).map(Some);
-            }
-            Op::QueryText { using } | Op::ReturnQueryText { using } => {
-                return self.execute_text(*using, Wants::All).map(Some);
-            }
+            Op::Execute { .. }
+            | Op::Perform(_)
+            | Op::QueryRows(_)
+            | Op::ReturnQuery(_)
+            | Op::ExecuteText { .. }
+            | Op::QueryText { .. }
+            | Op::ReturnQueryText { .. } => return self.asked(op).map(Some),
             Op::BeginIntegers { has_step, reverse } => self.begin_integers(*has_step, *reverse)?,
             Op::BeginElements => self.begin_elements()?,
             Op::Next { targets, end } => {
@@ -89,6 +79,22 @@ impl Run {
         }
         self.at += 1;
         Ok(None)
+    }
+
+    /// What an instruction asks for that runs a statement. Errors: 22004 for no text.
+    fn asked(&mut self, op: &Op) -> SqlResult<Request> {
+        let into_wants = |has_into: bool| if has_into { Wants::First(2) } else { Wants::Count };
+        let (statement, wants) = match op {
+            Op::ExecuteText { using, into } => return self.execute_text(*using, into_wants(into.is_some())),
+            Op::QueryText { using } | Op::ReturnQueryText { using } => {
+                return self.execute_text(*using, Wants::All);
+            }
+            Op::Execute { statement, into, .. } => (statement, into_wants(into.is_some())),
+            Op::Perform(statement) => (statement, Wants::Count),
+            Op::QueryRows(statement) | Op::ReturnQuery(statement) => (statement, Wants::All),
+            _ => return Err(SqlError::internal("an instruction that runs no statement")),
+        };
+        Ok(Request::Execute { statement: *statement, wants })
     }
 
     /// Takes the result that the instruction has asked for.

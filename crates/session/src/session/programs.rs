@@ -5,9 +5,12 @@
 //! set is gone when it is over. A program gives way now and then, so that a cancel and the statement's timeout end it.
 
 mod binding;
+mod callees;
 mod calls;
 mod kinds;
+mod per_row;
 mod statements;
+mod taking;
 
 use super::Session;
 use super::transaction::Transaction;
@@ -27,7 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// Functions that call each other at most. Each takes stack.
-const DEPTH_MAX: usize = 60;
+const DEPTH_MAX: usize = 400;
 /// Functions whose compiled bodies a session keeps.
 const COMPILED_MAX: usize = 256;
 
@@ -169,8 +172,8 @@ impl Session {
         let mut savepoints = 0;
         let driven = session.drive(compiled, &mut run, &mut savepoints).await;
         // What is left of a program that has failed.
-        for _ in 0..savepoints {
-            session.open().release(SAVEPOINT);
+        if let Some(open) = &mut session.transaction {
+            (0..savepoints).for_each(|_| _ = open.release(SAVEPOINT));
         }
         let (outcome, rows) = driven?;
         let rows = match outcome {

@@ -296,14 +296,16 @@ impl VisitorMut for Binding<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
         let sources = self.scopes.from(self.lookup, &select.from);
         self.scopes.enter(sources);
-        if let Err(error) = self.expand(select) {
-            return ControlFlow::Break(error);
-        }
         ControlFlow::Continue(())
     }
-    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<SqlError> {
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        // Behind the walk through it, which would look at what was put in.
+        let expanded = self.expand(select);
         self.scopes.leave();
-        ControlFlow::Continue(())
+        match expanded {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
     fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
         match self.replaced(e) {

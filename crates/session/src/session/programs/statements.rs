@@ -65,14 +65,16 @@ impl Session {
         wants: Wants,
     ) -> SqlResult<QueryResult> {
         let of = &compiled.program.statements[statement];
-        let said = |error: SqlError| match of.is_expression {
+        // PERFORM is a statement of its own; the others are evaluated inside of one.
+        let is_evaluated = of.is_expression && wants != Wants::Count;
+        let said = |error: SqlError| match is_evaluated {
             true => unplaced(error),
-            false => of_statement(&of.text, error),
+            false => of_statement(&of.sql(), error),
         };
-        if !of.is_expression {
+        if !is_evaluated {
             self.begin_statement();
         }
-        let (bound, parameters) = self.bound(compiled, run, statement).map_err(said)?;
+        let (bound, parameters) = self.bound(compiled, run, statement).map_err(unplaced)?;
         self.execute_prepared(&bound.prepared, parameters, wants).await.map_err(said)
     }
 
@@ -90,12 +92,12 @@ impl Session {
             using.into_iter().map(|value| as_parameter(value, zone)).unzip();
         let hints: Vec<_> = hints.into_iter().map(Some).collect();
         self.reserve_tree(text)?;
-        let statement = parsed(text).map_err(said)?;
-        refuse(&statement).map_err(said)?;
-        let prepared = Prepared::new(self, text, Some(statement), &hints).map_err(said)?;
+        let statement = parsed(text)?;
+        refuse(&statement)?;
+        let prepared = Prepared::new(self, text, Some(statement), &hints).map_err(unplaced)?;
         if prepared.parameters.len() > parameters.len() {
             let message = format!("there is no parameter ${}", parameters.len() + 1);
-            return Err(said(SqlError::new(SqlState::UNDEFINED_PARAMETER, message)));
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
         }
         self.execute_prepared(&Arc::new(prepared), parameters, wants).await.map_err(said)
     }
