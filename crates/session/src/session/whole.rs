@@ -5,6 +5,7 @@ use super::Session;
 use super::locked_joins::LockedJoinPlan;
 use super::merge::MergePlan;
 use super::rich::RichPlan;
+use super::routines::RoutinePlan;
 use super::with::WithPlan;
 use super::write::{Written, respond};
 use crate::locks::RowLocks;
@@ -24,6 +25,8 @@ pub(super) enum Whole<'p> {
     With(&'p WithPlan),
     /// SELECT … FOR UPDATE of a join.
     LockedJoin(&'p LockedJoinPlan),
+    /// A call of a function that is more than one SELECT.
+    Routine(&'p RoutinePlan),
 }
 
 impl<'p> Whole<'p> {
@@ -34,6 +37,7 @@ impl<'p> Whole<'p> {
             Whole::Merge(_) => Some("MERGE"),
             Whole::With(plan) => plan.word,
             Whole::LockedJoin(plan) => Some(plan.word()),
+            Whole::Routine(plan) => plan.word,
         }
     }
 
@@ -43,6 +47,7 @@ impl<'p> Whole<'p> {
             Whole::Merge(_) => "MERGE",
             Whole::With(plan) => plan.tag,
             Whole::LockedJoin(_) => "SELECT",
+            Whole::Routine(plan) => plan.tag(),
         }
     }
 
@@ -52,6 +57,7 @@ impl<'p> Whole<'p> {
             Whole::Merge(_) => None,
             Whole::With(plan) => plan.columns.as_ref(),
             Whole::LockedJoin(plan) => Some(&plan.columns),
+            Whole::Routine(plan) => plan.columns.as_ref(),
         }
     }
 
@@ -60,7 +66,7 @@ impl<'p> Whole<'p> {
         match self {
             Whole::Rich(plan) => plan.reads_all().then(|| plan.table()),
             Whole::Merge(plan) => Some(plan.table()),
-            Whole::With(_) | Whole::LockedJoin(_) => None,
+            Whole::With(_) | Whole::LockedJoin(_) | Whole::Routine(_) => None,
         }
     }
 }
@@ -87,6 +93,9 @@ impl Session {
                 }
             }
         };
+        if plan.columns().is_none() && matches!(plan, Whole::Routine(_)) {
+            return Ok(Response::Command(plan.tag().into()));
+        }
         Ok(respond(plan.tag(), plan.columns(), written))
     }
 
@@ -101,6 +110,7 @@ impl Session {
             Whole::Merge(plan) => Box::pin(self.merge_buffered(plan, parameters, attempts)).await,
             Whole::With(plan) => Box::pin(self.with_buffered(plan, parameters, attempts)).await,
             Whole::LockedJoin(plan) => Box::pin(self.locked_join_buffered(plan, parameters)).await,
+            Whole::Routine(plan) => Box::pin(self.routine_buffered(plan, parameters)).await,
         }
     }
 
