@@ -5,6 +5,7 @@
 
 pub mod foreign;
 mod index;
+mod routines;
 mod sequence;
 
 use crate::comments::{Commented, Comments};

@@ -42,6 +42,8 @@ mod enums;
 mod expressions;
 #[path = "wire/full_disk.rs"]
 mod full_disk;
+#[path = "wire/functions.rs"]
+mod functions;
 #[path = "wire/generated_columns.rs"]
 mod generated_columns;
 #[path = "wire/isolation.rs"]

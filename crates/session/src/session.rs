@@ -40,6 +40,7 @@ mod replicas;
 mod returning;
 mod rich;
 mod roles;
+mod routines;
 mod sequences;
 mod set_config;
 mod settings;
@@ -252,6 +253,7 @@ impl Session {
             Plan::LockedJoin(plan) => Box::pin(self.run_whole(Whole::LockedJoin(plan), parameters)).await,
             Plan::Checked(plan) => Box::pin(self.run_checked(plan, parameters)).await,
             Plan::With(plan) => Box::pin(self.run_whole(Whole::With(plan), parameters)).await,
+            Plan::Routine(plan) => Box::pin(self.run_whole(Whole::Routine(plan), parameters)).await,
             Plan::Call(plan) => Box::pin(self.run_call(plan, parameters)).await,
             Plan::Calls(plan) => Box::pin(self.run_whole(Whole::Calls(plan), parameters)).await,
             Plan::Do(block) => Box::pin(self.run_do(block)).await,

@@ -381,7 +381,7 @@ impl DdlContext<'_> {
         let column = &table.columns[number];
         let mut parameters = ParameterTypes::default();
         let mut lowering = self.lowering(&mut parameters);
-        let parsed = crate::parse::parse_expr(sql)?;
+        let parsed = lowering.kept_expression(sql)?;
         let scope = Scope::default();
         let expr = lowering
             .exprs(&scope)

@@ -42,6 +42,7 @@ pub use reindex::{Indexed, Reindex, reindex};
 pub use routines::{
     AlterRoutine, Body as RoutineBody, CreateRoutine, Declared, DeclaredResult, RoutineKind,
     RoutineStatement, Signature, carried_text, granted_routine, routine_statement, shown as shown_name,
+    signature_of,
 };
 pub use sequences::change_of as change_of_sequence;
 pub use spellings::names_of_columns;

@@ -3,6 +3,11 @@
 //! Whoever acts on a function by its name asks here: DDL, planning, the system catalog.
 
 pub mod body;
+pub mod expand;
+mod hiding;
+pub mod kept;
+mod places;
+pub mod resolve;
 pub mod scopes;
 
 use crate::names;
@@ -58,8 +63,23 @@ pub fn data_type_name(data_type: DataType) -> String {
     }
 }
 
-/// `f(integer, text)`, as errors tell a routine.
+/// A type's name that means the same under any search path.
+pub fn written_type(data_type: DataType) -> String {
+    match data_type {
+        DataType::Enum(of) => of.qualified_name(),
+        DataType::Array(of) => format!("{}[]", written_type(of.data_type())),
+        other => data_type_name(other),
+    }
+}
+
+/// `f(integer,text)`, as PostgreSQL tells a routine that it knows.
 pub fn signature(catalog: &Catalog, routine: &Routine) -> String {
+    let types: Vec<String> = routine.types().map(|of| type_name(catalog, of)).collect();
+    format!("{}({})", routine.name, types.join(","))
+}
+
+/// `f(integer, text)`, as it tells one that was looked for.
+pub fn spaced_signature(catalog: &Catalog, routine: &Routine) -> String {
     let types: Vec<String> = routine.types().map(|of| type_name(catalog, of)).collect();
     format!("{}({})", routine.name, types.join(", "))
 }
@@ -128,7 +148,7 @@ pub fn find<'c>(
         let wanted: Vec<&&Arc<Routine>> = of_name.iter().filter(|routine| is_kind(routine)).collect();
         return match wanted.as_slice() {
             [one] => Ok(**one),
-            [] if !of_name.is_empty() => Err(other_kind(&signature(catalog, of_name[0]), kind)),
+            [] if !of_name.is_empty() => Err(other_kind(&spaced_signature(catalog, of_name[0]), kind)),
             [] => {
                 let told = format!("could not find a {kind} named \"{}\"", shown_name(&named.name));
                 Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, told))
@@ -143,7 +163,7 @@ pub fn find<'c>(
     let exact = of_name.into_iter().find(|routine| routine.types().eq(types.iter().copied()));
     match exact {
         Some(routine) if is_kind(routine) => Ok(routine),
-        Some(routine) => Err(other_kind(&signature(catalog, routine), kind)),
+        Some(routine) => Err(other_kind(&spaced_signature(catalog, routine), kind)),
         None => {
             let types: Vec<String> = types.iter().map(|of| type_name(catalog, *of)).collect();
             let told = format!("{kind} {}({}) does not exist", shown_name(&named.name), types.join(", "));
@@ -193,3 +213,6 @@ pub fn table_calls(node: &(impl walk::Node + ?Sized)) -> Vec<(ast::ObjectName, u
     let _ = node.walk(&mut calls);
     calls.0
 }
+
+#[cfg(test)]
+mod tests;

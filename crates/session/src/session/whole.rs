@@ -6,6 +6,7 @@ use super::locked_joins::LockedJoinPlan;
 use super::merge::MergePlan;
 use super::programs::CallsPlan;
 use super::rich::RichPlan;
+use super::routines::RoutinePlan;
 use super::with::WithPlan;
 use super::write::{Written, respond};
 use crate::locks::RowLocks;
@@ -27,6 +28,8 @@ pub(super) enum Whole<'p> {
     LockedJoin(&'p LockedJoinPlan),
     /// Functions in PL/pgSQL, then what calls them.
     Calls(&'p CallsPlan),
+    /// A call of a function that is more than one SELECT.
+    Routine(&'p RoutinePlan),
 }
 
 impl<'p> Whole<'p> {
@@ -38,6 +41,7 @@ impl<'p> Whole<'p> {
             Whole::With(plan) => plan.word,
             Whole::LockedJoin(plan) => Some(plan.word()),
             Whole::Calls(plan) => plan.word,
+            Whole::Routine(plan) => plan.word,
         }
     }
 
@@ -48,6 +52,7 @@ impl<'p> Whole<'p> {
             Whole::With(plan) => plan.tag,
             Whole::LockedJoin(_) => "SELECT",
             Whole::Calls(plan) => plan.tag,
+            Whole::Routine(plan) => plan.tag(),
         }
     }
 
@@ -58,6 +63,7 @@ impl<'p> Whole<'p> {
             Whole::With(plan) => plan.columns.as_ref(),
             Whole::LockedJoin(plan) => Some(&plan.columns),
             Whole::Calls(plan) => plan.columns.as_ref(),
+            Whole::Routine(plan) => plan.columns.as_ref(),
         }
     }
 
@@ -66,7 +72,7 @@ impl<'p> Whole<'p> {
         match self {
             Whole::Rich(plan) => plan.reads_all().then(|| plan.table()),
             Whole::Merge(plan) => Some(plan.table()),
-            Whole::With(_) | Whole::LockedJoin(_) | Whole::Calls(_) => None,
+            Whole::With(_) | Whole::LockedJoin(_) | Whole::Calls(_) | Whole::Routine(_) => None,
         }
     }
 }
@@ -95,8 +101,8 @@ impl Session {
                 }
             }
         };
-        if plan.tag() == "CALL" {
-            return Ok(Response::Command("CALL".into()));
+        if plan.columns().is_none() && (plan.tag() == "CALL" || matches!(plan, Whole::Routine(_))) {
+            return Ok(Response::Command(plan.tag().into()));
         }
         Ok(respond(plan.tag(), plan.columns(), written))
     }
@@ -113,6 +119,7 @@ impl Session {
             Whole::With(plan) => Box::pin(self.with_buffered(plan, parameters, attempts)).await,
             Whole::LockedJoin(plan) => Box::pin(self.locked_join_buffered(plan, parameters)).await,
             Whole::Calls(plan) => Box::pin(self.calls_buffered(plan, parameters, attempts)).await,
+            Whole::Routine(plan) => Box::pin(self.routine_buffered(plan, parameters)).await,
         }
     }
 

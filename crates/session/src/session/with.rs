@@ -5,7 +5,7 @@
 //! behind it. KEEPS: each part reads what was there before the statement, and foreign keys are kept at its end.
 
 use super::Session;
-use super::plan::{self, Plan};
+use super::plan::{self, Plan, word_of};
 use super::transaction::PartRows;
 use super::whole::Whole;
 use super::write::Written;
@@ -59,7 +59,7 @@ impl WithPlan {
             parts.push(Part { plan, table });
         }
         let main = plan::plan_permitted(&context.over(&catalog), &taken.rest()?, parameters)?;
-        if matches!(main, Plan::Utility(_) | Plan::With(_)) {
+        if matches!(main, Plan::Utility(_) | Plan::With(_) | Plan::Routine(_)) {
             return Err(SqlError::unsupported("this statement behind a WITH that writes"));
         }
         let is_checked = |plan: &Plan| matches!(plan, Plan::Checked(_));
@@ -89,18 +89,6 @@ impl WithPlan {
     /// Its parts in the order in which they are run, the statement around them last.
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {
         self.parts.iter().map(|part| &part.plan).chain([&self.main])
-    }
-}
-
-/// The verb of a plan that writes.
-pub(super) fn word_of(plan: &Plan) -> Option<&'static str> {
-    match plan {
-        Plan::Insert(..) => Some("INSERT"),
-        Plan::Modify(plan) if plan.set.is_some() => Some("UPDATE"),
-        Plan::Modify(_) => Some("DELETE"),
-        Plan::Rich(plan) => Some(plan.word),
-        Plan::Merge(_) => Some("MERGE"),
-        _ => None,
     }
 }
 

@@ -3,13 +3,14 @@
 mod bodies;
 mod dependents;
 
-use super::{Ddl, DdlContext, create_table, is_missing};
+use super::{Ddl, DdlContext, is_missing};
 use crate::names;
 use crate::parse::{
     AlterRoutine, CreateRoutine, Declared, DeclaredResult, RoutineBody, RoutineKind, RoutineStatement,
     Signature,
 };
 use crate::routines;
+use base::TableId;
 use base::comments::Commented;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::Object;
@@ -17,8 +18,7 @@ use base::routines::{
     BODY_BYTES_MAX, Language, PARAMETERS_MAX, Parallel, Parameter, ResultOf, Routine, TypeOf, Volatility,
     to_everybody,
 };
-use base::schema::{Column, Identity, SchemaAction};
-use base::{Datum, TableId};
+use base::schema::SchemaAction;
 use sqlparser::ast;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -82,41 +82,8 @@ impl DdlContext<'_> {
     /// What is declared, without a look at the body.
     fn declared_routine(&self, create: &CreateRoutine, schema: String, name: String) -> SqlResult<Routine> {
         let invalid = |told: &str| Err(SqlError::new(INVALID_DEFINITION, told));
-        let is_standard = matches!(create.body, Some(RoutineBody::Standard(_)));
-        let language = match create.language.as_deref() {
-            Some(language) => language_of(language)?,
-            None if is_standard => Language::Sql,
-            None => return invalid("no language specified"),
-        };
-        if is_standard && language != Language::Sql {
-            return invalid("inline SQL function body only valid for language SQL");
-        }
-        let body = match &create.body {
-            Some(RoutineBody::Quoted(text) | RoutineBody::Standard(text)) => text.clone(),
-            None => return invalid("no function body specified"),
-        };
-        if body.len() > BODY_BYTES_MAX {
-            let told = format!("the body of a function has at most {BODY_BYTES_MAX} bytes");
-            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, told));
-        }
-        if create.is_definer == Some(true) {
-            return Err(SqlError::unsupported("SECURITY DEFINER")
-                .hint("Functions act with the privileges of whoever calls them."));
-        }
-        if create.is_procedure {
-            let is_refused = create.is_strict.is_some()
-                || create.volatility.is_some()
-                || create.is_leakproof.is_some()
-                || create.parallel.is_some()
-                || create.cost.is_some()
-                || create.rows.is_some();
-            if is_refused {
-                return invalid("invalid attribute in procedure definition");
-            }
-            if create.result.is_some() {
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"returns\""));
-            }
-        }
+        refuse_options(create)?;
+        let (language, body, is_standard) = language_and_body(create)?;
         let parameters = self.parameters(&create.parameters)?;
         let result = match &create.result {
             None if create.is_procedure => ResultOf::Procedure,
@@ -179,7 +146,7 @@ impl DdlContext<'_> {
             }
             let data_type = argument_type(&of.data_type)?;
             let default = match &of.default {
-                Some(e) => Some(self.argument_default(of, data_type, e)?),
+                Some(e) => Some(self.argument_default(data_type, e)?),
                 None if made.last().is_some_and(|before| before.default.is_some()) => {
                     let told = "input parameters after one with a default value must also have defaults";
                     return Err(SqlError::new(INVALID_DEFINITION, told));
@@ -191,17 +158,16 @@ impl DdlContext<'_> {
         Ok(made)
     }
 
-    fn argument_default(&self, of: &Declared, data_type: TypeOf, e: &ast::Expr) -> SqlResult<String> {
-        let column = Column {
-            name: of.name.clone().unwrap_or_default(),
-            data_type: data_type.data_type,
-            not_null: false,
-            default: None,
-            missing: Datum::Null,
-            identity: Identity::No,
-            hidden: false,
-        };
-        create_table::kept_default(self, &column, e)
+    /// A default as it is kept. Errors: what is wrong with it as a value of the argument's type.
+    fn argument_default(&self, data_type: TypeOf, e: &ast::Expr) -> SqlResult<String> {
+        let value = routines::expand::cast(self.catalog, e.clone(), data_type)?;
+        let asked = crate::parse::parse(&format!("SELECT {value}"))?.pop();
+        let asked = asked.ok_or_else(|| SqlError::internal("this text is a query"))?;
+        self.shapes.columns_of(&asked, &[])?;
+        let mut kept = e.clone();
+        names::qualify_types(&mut kept);
+        routines::kept::qualify(self.lookup(), &mut kept);
+        Ok(kept.to_string())
     }
 
     fn result(&self, declared: &DeclaredResult, parameters: &[Parameter]) -> SqlResult<ResultOf> {
@@ -305,7 +271,7 @@ impl DdlContext<'_> {
             let told = format!(
                 "{} {} already exists in schema \"{}\"",
                 next.kind(),
-                routines::signature(self.catalog, &next),
+                routines::spaced_signature(self.catalog, &next),
                 next.schema
             );
             return Err(SqlError::new(SqlState(*b"42723"), told));
@@ -347,6 +313,54 @@ impl DdlContext<'_> {
         ddl.actions.extend(gone.iter().map(|routine| SchemaAction::DropRoutine(routine.id)));
         Ok(ddl)
     }
+}
+
+/// Errors: 0A000 for options that there are not here, 42P13 and 42601 for those that a procedure has not.
+fn refuse_options(create: &CreateRoutine) -> SqlResult<()> {
+    if let Some(words) = &create.unknown {
+        let words: Vec<&str> = words.split_whitespace().take(2).collect();
+        return Err(SqlError::unsupported(format!("{} of a function", words.join(" "))));
+    }
+    if create.is_definer == Some(true) {
+        return Err(SqlError::unsupported("SECURITY DEFINER")
+            .hint("Functions act with the privileges of whoever calls them."));
+    }
+    let has_more = create.is_strict.is_some()
+        || create.volatility.is_some()
+        || create.is_leakproof.is_some()
+        || create.parallel.is_some()
+        || create.cost.is_some()
+        || create.rows.is_some();
+    if create.is_procedure && has_more {
+        return Err(SqlError::new(INVALID_DEFINITION, "invalid attribute in procedure definition"));
+    }
+    if create.is_procedure && create.result.is_some() {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"returns\""));
+    }
+    Ok(())
+}
+
+/// The language, the body, and whether that is no quoted text. Errors: 42P13, 42704, 54000 for a body that is too long.
+fn language_and_body(create: &CreateRoutine) -> SqlResult<(Language, String, bool)> {
+    let invalid = |told: &str| Err(SqlError::new(INVALID_DEFINITION, told));
+    let is_standard = matches!(create.body, Some(RoutineBody::Standard(_)));
+    let language = match create.language.as_deref() {
+        Some(language) => language_of(language)?,
+        None if is_standard => Language::Sql,
+        None => return invalid("no language specified"),
+    };
+    if is_standard && language != Language::Sql {
+        return invalid("inline SQL function body only valid for language SQL");
+    }
+    let body = match &create.body {
+        Some(RoutineBody::Quoted(text) | RoutineBody::Standard(text)) => text.clone(),
+        None => return invalid("no function body specified"),
+    };
+    if body.len() > BODY_BYTES_MAX {
+        let told = format!("the body of a function has at most {BODY_BYTES_MAX} bytes");
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, told));
+    }
+    Ok((language, body, is_standard))
 }
 
 /// Errors: 0A000 for a type that no argument has here; 42704.

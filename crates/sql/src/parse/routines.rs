@@ -60,6 +60,8 @@ pub struct CreateRoutine {
     pub cost: Option<String>,
     pub rows: Option<String>,
     pub body: Option<Body>,
+    /// An option that there is not here, in its words.
+    pub unknown: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +128,11 @@ pub fn granted_routine(name: &ObjectName) -> SqlResult<Option<Signature>> {
     let (kind, arguments) = said.split_once(' ').unwrap_or((said, ""));
     let name = ObjectName(before.to_vec());
     written::signature(&format!("{kind} {name}{arguments}")).map(Some)
+}
+
+/// The routine that a text names: `f`, or `f(integer)`. Errors: 42601.
+pub fn signature_of(text: &str) -> SqlResult<Signature> {
+    written::signature(&format!("routine {text}"))
 }
 
 /// Errors: 42601 for a statement that is carried and cannot be read.

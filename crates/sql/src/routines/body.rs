@@ -3,7 +3,7 @@
 use super::scopes::{Lookup, Scopes};
 use crate::lower::output_name;
 use crate::names;
-use crate::walk::WalkMut;
+use crate::walk::{self, WalkMut};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::routines::Routine;
 use base::schema::Catalog;
@@ -121,17 +121,21 @@ pub fn refuse_others(statements: &[Statement]) -> SqlResult<()> {
             | Statement::Delete(_)
             | Statement::Merge(_) => {}
             Statement::Commit { .. } | Statement::Rollback { .. } | Statement::StartTransaction { .. } => {
-                let word = crate::ddl::first_words(statement);
+                let word = first_word(statement);
                 let told = format!("{word} is not allowed in an SQL function");
                 return Err(SqlError::new(SqlState(*b"2F003"), told));
             }
             other => {
-                let word = crate::ddl::first_words(other);
+                let word = first_word(other);
                 return Err(SqlError::unsupported(format!("{word} in a function in SQL")));
             }
         }
     }
     Ok(())
+}
+
+fn first_word(statement: &Statement) -> String {
+    statement.to_string().split_whitespace().next().unwrap_or_default().to_string()
 }
 
 /// The expression of an item of a list.
@@ -168,6 +172,53 @@ pub fn argument_of(e: &Expr) -> Option<usize> {
     let Expr::Value(value) = e else { return None };
     let Value::Placeholder(name) = &value.value else { return None };
     name.strip_prefix('$').and_then(|nth| nth.parse().ok())
+}
+
+/// Says of which type each argument is: what a query is planned for does not always come through to where one stands.
+pub fn put_types(statements: &mut Vec<Statement>, routine: &Routine) -> SqlResult<()> {
+    let mut typed = Vec::with_capacity(routine.parameters.len());
+    for (nth, of) in routine.types().enumerate() {
+        let name = super::written_type(of.data_type);
+        typed.push(crate::parse::parse_expr(&format!("CAST(${} AS {name})", nth + 1))?);
+    }
+    let _: ControlFlow<()> = walk::expressions_mut(statements, |e| {
+        let at = argument_of(e).map(|nth| nth.wrapping_sub(1));
+        if let Some(argument) = at.and_then(|at| typed.get(at)) {
+            *e = argument.clone();
+        }
+        ControlFlow::Continue(())
+    });
+    bare_limits(statements);
+    Ok(())
+}
+
+/// LIMIT and OFFSET by a number or a parameter, without the cast around it: there they are planned.
+pub fn bare_limits(node: &mut (impl walk::NodeMut + ?Sized)) {
+    struct Limits;
+    impl VisitorMut for Limits {
+        type Break = ();
+        fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            if let Some(ast::LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
+                limit.iter_mut().for_each(bare);
+                offset.iter_mut().for_each(|offset| bare(&mut offset.value));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    fn bare(e: &mut Expr) {
+        while let Expr::Nested(inner) | Expr::Cast { expr: inner, .. } = e {
+            let is_number = |e: &Expr| match e {
+                Expr::Value(value) => matches!(value.value, Value::Number(..) | Value::Placeholder(_)),
+                Expr::Nested(_) | Expr::Cast { .. } => true,
+                _ => false,
+            };
+            if !is_number(inner) {
+                return;
+            }
+            *e = inner.as_ref().clone();
+        }
+    }
+    let _ = node.walk_mut(&mut Limits);
 }
 
 struct Binding<'a> {

@@ -64,6 +64,11 @@ impl Scopes {
         self.sources.pop();
     }
 
+    /// Whether anything is in FROM around a place.
+    pub fn has_some(&self) -> bool {
+        self.sources.iter().any(|sources| !sources.is_empty())
+    }
+
     /// The innermost FROM.
     pub fn innermost(&self) -> &[Source] {
         self.sources.last().map_or(&[], Vec::as_slice)
@@ -73,6 +78,17 @@ impl Scopes {
     pub fn column(&self, name: &str) -> Option<Option<DataType>> {
         let mut all = self.sources.iter().rev().flatten();
         all.find_map(|source| source.columns.iter().find(|(column, _)| column == name).map(|(_, of)| *of))
+    }
+
+    /// What the column of a name is a column of; `None` where that is not known.
+    pub fn qualifier_of(&self, name: &str) -> Option<String> {
+        let all = || self.sources.iter().rev().flatten();
+        let named = all().find(|source| source.columns.iter().any(|(column, _)| column == name));
+        match (named, self.innermost()) {
+            (Some(source), _) => source.qualifier.clone(),
+            (None, [one]) if !one.is_known => one.qualifier.clone(),
+            _ => None,
+        }
     }
 
     /// The column of a name behind a qualifier; `None` if nothing has the qualifier.

@@ -5,12 +5,11 @@
 //! FROM become a table of it. KEEPS: a call whose arguments come from rows, or that would be made once for each row, or only
 //! under a condition, is refused.
 
-use super::callees::{chosen, named, plan_arguments, unnamed};
+use super::callees::{lookup, plan_arguments, resolved, written};
 use super::per_row::{self, Item};
-use super::taking::{Calls, calls_some, in_from};
+use super::taking::{Calls, in_from};
 use super::{Compiled, Session, kinds};
-use crate::session::plan::{self, Plan};
-use crate::session::with::word_of;
+use crate::session::plan::{self, Plan, word_of};
 use crate::session::write::Written;
 use analytics::Context;
 use base::error::SqlResult;
@@ -18,7 +17,8 @@ use base::routines::{Language, Routine};
 use base::schema::{Catalog, Table};
 use base::{Datum, SqlError, SqlState};
 use sql::lower::scope::ParameterTypes;
-use sql::routines;
+use sql::routines::resolve::Resolved;
+use sql::routines::{self, expand};
 use sql::types::Column;
 use sql::walk::WalkMut;
 use sqlparser::ast::{self, Statement};
@@ -70,7 +70,7 @@ pub(in crate::session) fn plan_calls(
             | Statement::Delete(_)
             | Statement::Merge(_)
     );
-    if !is_one || !has_programs(context.catalog) || !calls_some(context, statement) {
+    if !is_one || !has_programs(context.catalog) || !expand::calls_some(lookup(context), statement) {
         return Ok(None);
     }
     let declared = parameters.clone();
@@ -79,17 +79,20 @@ pub(in crate::session) fn plan_calls(
     }
     *parameters = declared;
     let given = highest_parameter(statement).max(parameters.0.len());
+    let mut types = parameters.clone();
+    types.0.resize(given, None);
     let mut main = statement.clone();
-    in_from(context, &mut main)?;
+    in_from(context, &types, &mut main)?;
     let changes = matches!(statement, Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_));
-    let mut calls = Calls::new(context, given, changes);
+    let mut calls = Calls::new(context, types.clone(), changes);
     if let ControlFlow::Break(error) = main.walk_mut(&mut calls) {
         return Err(error);
     }
     let found = std::mem::take(&mut calls.found);
+    if found.is_empty() {
+        return Ok(None);
+    }
     let mut catalog = context.catalog.clone();
-    let mut types = parameters.clone();
-    types.0.resize(given, None);
     let mut made = Vec::new();
     for (nth, call) in found.into_iter().enumerate() {
         let mut table = None;
@@ -106,7 +109,7 @@ pub(in crate::session) fn plan_calls(
         }
         made.push(Call { routine: call.routine, arguments, table });
     }
-    let main = plan::plan_over_tables(&context.over(&catalog), &main, &mut types)?;
+    let main = plan::plan_permitted(&context.over(&catalog), &main, &mut types)?;
     if matches!(main, Plan::Utility(_) | Plan::With(_) | Plan::Checked(_)) {
         return Err(SqlError::unsupported("a function in PL/pgSQL in this statement"));
     }
@@ -170,14 +173,10 @@ pub(in crate::session) fn plan_call(
     if let Some(block) = sql::parse::do_block(function) {
         return Compiled::of_block(&block).map(|compiled| Some(Plan::Do(compiled)));
     }
-    let found = named(context, &function.name, routines::count(&function.args));
-    if found.is_empty() {
-        return Ok(None);
-    }
-    let arguments = unnamed(&function.args)?;
-    let routine = chosen(context, &function.name, found, &arguments)?;
+    let found = resolved(context, parameters, &function.name, written(&function.args))?;
+    let Some(Resolved { routine, arguments }) = found else { return Ok(None) };
     if !routine.is_procedure() {
-        let message = format!("{} is not a procedure", routines::signature(context.catalog, &routine));
+        let message = format!("{} is not a procedure", routines::spaced_signature(context.catalog, &routine));
         return Err(SqlError::new(SqlState(*b"42809"), message).hint("To call a function, use SELECT."));
     }
     let given = highest_parameter(&Statement::Call(function.clone())).max(parameters.0.len());

@@ -5,7 +5,7 @@ use base::error::SqlResult;
 use base::routines::{ResultOf, Routine, TypeOf};
 use base::schema::Catalog;
 use base::views::Relation;
-use base::{DataType, SqlError, SqlState, TableId};
+use base::{DataType, SqlError, SqlState};
 use plpgsql::{Argument, Declared, Field, Kind, Returns, ScalarType, Signature};
 use sql::names;
 use sqlparser::ast;
@@ -29,7 +29,7 @@ pub(super) fn signature(catalog: &Catalog, routine: &Routine) -> Signature {
         columns.iter().map(|(name, _)| Argument { name: Some(name.clone()), goes_in: false, goes_out: true });
     Signature {
         name: routine.name.clone(),
-        shown: sql::routines::signature(catalog, routine).replace(", ", ","),
+        shown: sql::routines::signature(catalog, routine),
         arguments: goes_in.chain(goes_out).collect(),
         returns: match &routine.result {
             ResultOf::Procedure | ResultOf::Void => Returns::Nothing,
@@ -57,18 +57,12 @@ fn fields_of(relation: Relation<'_>) -> Arc<[Field]> {
 
 /// The columns of what a function returns, with the name that a single value has.
 pub(super) fn columns(catalog: &Catalog, routine: &Routine) -> Vec<(String, DataType)> {
-    let of_row = |id: &TableId| match catalog.relation(*id) {
-        Some(relation) => fields_of(relation).iter().map(|f| (f.name.clone(), f.of.data_type)).collect(),
-        None => Vec::new(),
-    };
-    match &routine.result {
-        ResultOf::One(of) | ResultOf::SetOf(of) => vec![(routine.name.clone(), of.data_type)],
-        ResultOf::RowOf(id) | ResultOf::SetOfRows(id) => of_row(id),
-        ResultOf::Table(columns) => columns.iter().map(|(name, of)| (name.clone(), of.data_type)).collect(),
-        ResultOf::Procedure | ResultOf::Void | ResultOf::Trigger => {
-            vec![(routine.name.clone(), DataType::Text)]
-        }
+    let columns = sql::routines::expand::columns(catalog, routine);
+    if columns.is_empty() {
+        // The value of a function without a result is an empty text.
+        return vec![(routine.name.clone(), DataType::Text)];
     }
+    columns.into_iter().map(|(name, of)| (name, of.data_type)).collect()
 }
 
 fn result(catalog: &Catalog, routine: &Routine) -> Kind {

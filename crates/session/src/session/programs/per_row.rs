@@ -1,9 +1,8 @@
 //! `SELECT a, f(b) FROM t`: the arguments and the other columns are what is queried, and the function is called for each row
 //! of that, in the order in which they come.
 
-use super::callees::{argument_left_out, chosen, named, unnamed};
+use super::callees::{resolved, written};
 use super::{Session, kinds};
-use crate::session::own_calls::cast;
 use crate::session::plan::{self, Plan};
 use analytics::Context;
 use base::error::SqlResult;
@@ -11,7 +10,8 @@ use base::routines::{ResultOf, Routine};
 use base::{Datum, SqlError};
 use sql::lower::output_name;
 use sql::lower::scope::ParameterTypes;
-use sql::routines;
+use sql::routines::expand;
+use sql::routines::resolve::Resolved;
 use sql::types::Column;
 use sqlparser::ast::{self, Expr, Ident, SelectItem, SetExpr, Statement};
 use std::ops::Range;
@@ -63,7 +63,7 @@ pub(super) fn plan_rows(
             expr,
             alias: Ident::new(format!("column_{at}")),
         };
-        let Some((routine, arguments)) = called(context, expr)? else {
+        let Some((routine, arguments)) = called(context, parameters, expr)? else {
             // ORDER BY may say an alias.
             projection.push(match item {
                 SelectItem::ExprWithAlias { .. } => item.clone(),
@@ -74,8 +74,7 @@ pub(super) fn plan_rows(
         };
         has_call = true;
         for (argument, of) in arguments.into_iter().zip(routine.types()) {
-            let name = routines::type_name(context.catalog, of);
-            let argument = cast(argument, &name).ok_or_else(|| SqlError::internal("a type has a name"))?;
+            let argument = expand::cast(context.catalog, argument, of)?;
             projection.push(alias(argument, projection.len()));
         }
         if projection.len() == begin {
@@ -104,23 +103,18 @@ pub(super) fn plan_rows(
 }
 
 /// The function that an expression calls, with all its arguments; `None`: it is another expression.
-fn called(context: &Context<'_>, expr: &Expr) -> SqlResult<Option<(Arc<Routine>, Vec<Expr>)>> {
+fn called(
+    context: &Context<'_>,
+    parameters: &ParameterTypes,
+    expr: &Expr,
+) -> SqlResult<Option<(Arc<Routine>, Vec<Expr>)>> {
     let Expr::Function(function) = expr else { return Ok(None) };
-    let found = named(context, &function.name, routines::count(&function.args));
-    if found.is_empty() || function.over.is_some() || function.filter.is_some() {
+    if function.over.is_some() || function.filter.is_some() {
         return Ok(None);
     }
-    let mut arguments = unnamed(&function.args)?;
-    // Which one of several it is depends on columns, whose types are not known here.
-    let [_] = found.as_slice() else { return Ok(None) };
-    let routine = chosen(context, &function.name, found, &arguments)?;
-    if !matches!(routine.result, ResultOf::One(_) | ResultOf::Void) {
-        return Ok(None);
-    }
-    for parameter in routine.parameters.iter().skip(arguments.len()) {
-        arguments.push(argument_left_out(parameter)?);
-    }
-    Ok(Some((routine, arguments)))
+    let found = resolved(context, parameters, &function.name, written(&function.args))?;
+    let is_value = |found: &Resolved| matches!(found.routine.result, ResultOf::One(_) | ResultOf::Void);
+    Ok(found.filter(is_value).map(|found| (found.routine, found.arguments)))
 }
 
 impl Session {

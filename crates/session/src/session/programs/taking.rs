@@ -1,17 +1,17 @@
 //! Takes calls out of a statement.
 
-use super::callees::{chosen, named, one_unnamed, unnamed};
+use super::callees::{resolved, written};
 use analytics::Context;
 use base::error::SqlResult;
 use base::routines::{ResultOf, Routine, Volatility};
-use base::{SqlError, SqlState};
+use base::{DataType, SqlError, SqlState};
 use sql::lower::output_name;
+use sql::lower::scope::ParameterTypes;
 use sql::routines;
 use sql::routines::body::argument;
-use sql::walk::Walk;
+use sql::routines::resolve::Resolved;
 use sqlparser::ast::{
-    self, Expr, FunctionArg, Ident, ObjectName, SelectItem, SetExpr, Statement, TableFactor, Visitor,
-    VisitorMut,
+    self, Expr, FunctionArg, Ident, ObjectName, SelectItem, SetExpr, Statement, TableFactor, VisitorMut,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,35 +23,6 @@ pub(super) struct Found {
     pub is_table: bool,
 }
 
-/// Whether a statement calls a program.
-pub(super) fn calls_some(context: &Context<'_>, statement: &Statement) -> bool {
-    struct Looking<'a>(&'a Context<'a>);
-    impl Looking<'_> {
-        fn flow(&self, name: &ObjectName, count: usize) -> ControlFlow<()> {
-            match named(self.0, name, count).is_empty() {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
-        }
-    }
-    impl Visitor for Looking<'_> {
-        type Break = ();
-        fn pre_visit_expr(&mut self, e: &Expr) -> ControlFlow<()> {
-            match e {
-                Expr::Function(f) => self.flow(&f.name, routines::count(&f.args)),
-                _ => ControlFlow::Continue(()),
-            }
-        }
-        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-            match table_call(factor) {
-                Some((name, arguments)) => self.flow(name, arguments.len()),
-                None => ControlFlow::Continue(()),
-            }
-        }
-    }
-    statement.walk(&mut Looking(context)).is_break()
-}
-
 /// A function that stands for a table.
 fn table_call(factor: &TableFactor) -> Option<(&ObjectName, &[FunctionArg])> {
     match factor {
@@ -61,42 +32,44 @@ fn table_call(factor: &TableFactor) -> Option<(&ObjectName, &[FunctionArg])> {
     }
 }
 
-/// `SELECT f(…)` of a function that returns rows, alone, as `SELECT * FROM f(…)`. Errors: 0A000 for rows of several columns.
-pub(super) fn in_from(context: &Context<'_>, statement: &mut Statement) -> SqlResult<()> {
+/// `SELECT f(…)` of a function that returns rows, alone, as `SELECT * FROM f(…)`.
+pub(super) fn in_from(
+    context: &Context<'_>,
+    parameters: &ParameterTypes,
+    statement: &mut Statement,
+) -> SqlResult<()> {
     let Statement::Query(query) = statement else { return Ok(()) };
     let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
-    let [item] = select.projection.as_slice() else { return Ok(()) };
+    let ([item], true) = (select.projection.as_slice(), select.from.is_empty()) else { return Ok(()) };
     let (expr, alias) = match item {
         SelectItem::UnnamedExpr(e) => (e, None),
         SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.clone())),
         _ => return Ok(()),
     };
     let Expr::Function(function) = expr else { return Ok(()) };
-    let found = named(context, &function.name, routines::count(&function.args));
-    if !found.iter().any(|routine| routine.is_set()) || !select.from.is_empty() {
+    let found = resolved(context, parameters, &function.name, written(&function.args))?;
+    if !found.is_some_and(|found| matches!(found.routine.result, ResultOf::SetOf(_))) {
         return Ok(());
     }
-    let arguments = unnamed(&function.args)?;
     let name = alias.unwrap_or_else(|| Ident::with_quote('"', output_name(expr)));
-    let shown: Vec<String> = arguments.iter().map(Expr::to_string).collect();
-    let text = format!("SELECT {name} FROM {}({}) AS {name} ({name})", function.name, shown.join(", "));
-    let whole = super::binding::parsed(&text)?;
-    if let Statement::Query(whole) = whole
-        && let SetExpr::Select(whole) = *whole.body
-    {
-        select.projection = whole.projection;
-        select.from = whole.from;
-    }
+    let relation = TableFactor::Function {
+        lateral: false,
+        name: function.name.clone(),
+        args: written(&function.args).to_vec(),
+        with_ordinality: false,
+        alias: Some(ast::TableAlias { explicit: true, name, columns: Vec::new(), at: None }),
+    };
+    select.from = vec![ast::TableWithJoins { relation, joins: Vec::new() }];
+    select.projection = vec![SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
     Ok(())
 }
 
 /// Takes calls out of a statement, inner ones first.
 pub(super) struct Calls<'a> {
     context: &'a Context<'a>,
-    given: usize,
+    /// Of the statement, and of the calls that became parameters.
+    types: ParameterTypes,
     pub found: Vec<Found>,
-    /// Calls whose value is a parameter.
-    values: usize,
     /// Whether what is around has rows.
     per_row: Vec<bool>,
     /// The same around tables, each of which is read once.
@@ -114,15 +87,15 @@ fn is_conditional(e: &Expr) -> bool {
 }
 
 impl<'a> Calls<'a> {
-    /// Of a statement with so many parameters; one that changes rows is about many.
-    pub fn new(context: &'a Context<'a>, given: usize, changes: bool) -> Calls<'a> {
+    /// Of a statement with parameters of these types; one that changes rows is about many.
+    pub fn new(context: &'a Context<'a>, types: ParameterTypes, changes: bool) -> Calls<'a> {
         let (found, around) = (Vec::new(), Vec::new());
-        Calls { context, given, found, values: 0, per_row: vec![changes], around, conditions: 0 }
+        Calls { context, types, found, per_row: vec![changes], around, conditions: 0 }
     }
 
     /// Errors: 0A000.
     fn check_place(&self, routine: &Routine) -> SqlResult<()> {
-        let shown = routines::signature(self.context.catalog, routine);
+        let shown = routines::spaced_signature(self.context.catalog, routine);
         if self.conditions > 0 {
             return Err(SqlError::unsupported(format!("a call of {shown} inside of CASE or COALESCE"))
                 .hint("The function would be called whatever the condition is. Use IF, or call it in a statement of its own."));
@@ -145,7 +118,7 @@ impl<'a> Calls<'a> {
         let has_columns =
             |e: &Expr| !matches!(e, Expr::Subquery(_)) && sql::walk::expressions(e, is_column).is_break();
         if arguments.iter().any(has_columns) {
-            let shown = routines::signature(self.context.catalog, routine);
+            let shown = routines::spaced_signature(self.context.catalog, routine);
             return Err(SqlError::unsupported(format!("a call of {shown} with columns as arguments"))
                 .hint("Loop over the rows in PL/pgSQL: FOR r IN query LOOP … END LOOP."));
         }
@@ -154,13 +127,9 @@ impl<'a> Calls<'a> {
 
     /// The value of a call; `None`: it is a call of something else.
     fn value(&mut self, function: &ast::Function) -> SqlResult<Option<Expr>> {
-        let found = named(self.context, &function.name, routines::count(&function.args));
-        if found.is_empty() {
-            return Ok(None);
-        }
-        let arguments = unnamed(&function.args)?;
-        let routine = chosen(self.context, &function.name, found, &arguments)?;
-        let shown = routines::signature(self.context.catalog, &routine);
+        let found = resolved(self.context, &self.types, &function.name, written(&function.args))?;
+        let Some(Resolved { routine, arguments }) = found else { return Ok(None) };
+        let shown = routines::spaced_signature(self.context.catalog, &routine);
         if function.over.is_some() || function.filter.is_some() {
             return Err(SqlError::unsupported(format!("{shown} over a window or with FILTER")));
         }
@@ -175,7 +144,8 @@ impl<'a> Calls<'a> {
                 let message = "trigger functions can only be called as triggers";
                 return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
-            ResultOf::One(_) | ResultOf::Void => {}
+            ResultOf::One(of) => self.types.0.push(Some(of.data_type)),
+            ResultOf::Void => self.types.0.push(Some(DataType::Text)),
             _ => {
                 return Err(SqlError::unsupported(format!("{shown}, which returns rows, as a value"))
                     .hint(format!("Use SELECT * FROM {}(…).", routine.name)));
@@ -184,19 +154,14 @@ impl<'a> Calls<'a> {
         self.check_place(&routine)?;
         self.check_arguments(&routine, &arguments)?;
         self.found.push(Found { routine, arguments, is_table: false });
-        self.values += 1;
-        Ok(Some(argument(self.given + self.values)))
+        Ok(Some(argument(self.types.0.len())))
     }
 
     /// The table that rows of a call are; `None`: it is something else.
     fn table(&mut self, factor: &TableFactor) -> SqlResult<Option<TableFactor>> {
         let Some((name, arguments)) = table_call(factor) else { return Ok(None) };
-        let found = named(self.context, name, arguments.len());
-        if found.is_empty() {
-            return Ok(None);
-        }
-        let arguments = arguments.iter().map(one_unnamed).collect::<SqlResult<Vec<_>>>()?;
-        let routine = chosen(self.context, name, found, &arguments)?;
+        let found = resolved(self.context, &self.types, name, arguments)?;
+        let Some(Resolved { routine, arguments }) = found else { return Ok(None) };
         let mut alias = match factor {
             TableFactor::Table { alias, with_ordinality: false, .. } => alias.clone(),
             TableFactor::Function { alias, .. } => alias.clone(),

@@ -4,10 +4,12 @@ use super::super::DdlContext;
 use super::INVALID_DEFINITION;
 use crate::routines::{self, body};
 use crate::types::{Column, type_oid};
+use crate::walk;
 use base::DataType;
 use base::error::{SqlError, SqlResult};
 use base::routines::{Language, ResultOf, Routine, TypeOf};
-use sqlparser::ast::{SetExpr, Statement};
+use sqlparser::ast::{Expr, ObjectName, SetExpr, Statement};
+use std::ops::ControlFlow;
 
 impl DdlContext<'_> {
     /// Errors: what is wrong with a body, if it were run.
@@ -19,9 +21,18 @@ impl DdlContext<'_> {
     }
 
     fn check_sql_body(&self, routine: &Routine) -> SqlResult<()> {
+        let statements = body::statements(self.catalog, self.search_path, self.database, routine)?;
+        // It is not in the catalog yet: what it says is looked at when it is called.
+        if calls_itself(&statements, routine) {
+            return body::refuse_others(&statements);
+        }
+        self.check_statements(routine, statements)
+    }
+
+    fn check_statements(&self, routine: &Routine, mut statements: Vec<Statement>) -> SqlResult<()> {
         let types: Vec<DataType> = routine.types().map(|of| of.data_type).collect();
-        let mut statements = body::statements(self.catalog, self.search_path, self.database, routine)?;
         body::refuse_others(&statements)?;
+        body::put_types(&mut statements, routine)?;
         let last = statements.pop();
         for statement in &statements {
             self.shapes.columns_of(statement, &types)?;
@@ -46,7 +57,8 @@ impl DdlContext<'_> {
             let detail = "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.";
             return Err(mismatch(detail));
         };
-        let wanted = self.columns_of_result(routine);
+        let wanted = routines::expand::columns(self.catalog, routine);
+        let wanted: Vec<TypeOf> = wanted.into_iter().map(|(_, of)| of).collect();
         let is_scalar = matches!(routine.result, ResultOf::One(_) | ResultOf::SetOf(_));
         if is_scalar && columns.len() != 1 {
             return Err(mismatch("Final statement must return exactly one column."));
@@ -73,20 +85,18 @@ impl DdlContext<'_> {
         }
         Ok(())
     }
+}
 
-    /// Types of the columns of a result.
-    fn columns_of_result(&self, routine: &Routine) -> Vec<TypeOf> {
-        match &routine.result {
-            ResultOf::One(of) | ResultOf::SetOf(of) => vec![*of],
-            ResultOf::Table(columns) => columns.iter().map(|(_, of)| *of).collect(),
-            ResultOf::RowOf(id) | ResultOf::SetOfRows(id) => {
-                let shape = self.catalog.relation(*id).map(base::views::Relation::shape);
-                let columns = shape.into_iter().flat_map(|shape| shape.visible_columns());
-                columns.map(|(_, column)| column.data_type.into()).collect()
-            }
-            ResultOf::Void | ResultOf::Procedure | ResultOf::Trigger => Vec::new(),
-        }
-    }
+fn calls_itself(statements: &Vec<Statement>, routine: &Routine) -> bool {
+    let is_it = |name: &ObjectName| {
+        let last = name.0.last().and_then(|part| part.as_ident()).map(crate::names::fold);
+        last.as_ref() == Some(&routine.name)
+    };
+    let found: ControlFlow<()> = walk::expressions(statements, |e| match e {
+        Expr::Function(function) if is_it(&function.name) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break() || routines::table_calls(statements).iter().any(|(name, _)| is_it(name))
 }
 
 /// Whether each of the columns is a literal that takes any type.

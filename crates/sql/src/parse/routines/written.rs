@@ -184,6 +184,7 @@ fn create(parser: &mut Parser<'_>, or_replace: bool, is_procedure: bool) -> Read
         cost: None,
         rows: None,
         body: None,
+        unknown: None,
     };
     // RETURNS NULL ON NULL INPUT is an option.
     let is_result =
@@ -256,33 +257,44 @@ fn parameter(parser: &mut Parser<'_>) -> Read<Declared> {
     Ok(Declared { mode, name, data_type, default })
 }
 
-fn option(parser: &mut Parser<'_>, made: &mut CreateRoutine) -> Read<()> {
-    fn put<T>(place: &mut Option<T>, value: T) -> Read<()> {
-        match place.replace(value) {
-            None => Ok(()),
-            Some(_) => Err(ParserError::ParserError(format!("{TOLD}conflicting or redundant options"))),
-        }
+/// Keeps what is said once. Errors: 42601 if it is said again.
+fn put<T>(place: &mut Option<T>, value: T) -> Read<()> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(ParserError::ParserError(format!("{TOLD}conflicting or redundant options"))),
     }
-    let flags: [(&[&str], &dyn Fn(&mut CreateRoutine) -> Read<()>); 13] = [
-        (&["immutable"], &|made| put(&mut made.volatility, Volatility::Immutable)),
-        (&["stable"], &|made| put(&mut made.volatility, Volatility::Stable)),
-        (&["volatile"], &|made| put(&mut made.volatility, Volatility::Volatile)),
-        (&["strict"], &|made| put(&mut made.is_strict, true)),
-        (&["returns", "null", "on", "null", "input"], &|made| put(&mut made.is_strict, true)),
-        (&["called", "on", "null", "input"], &|made| put(&mut made.is_strict, false)),
-        (&["not", "leakproof"], &|made| put(&mut made.is_leakproof, false)),
-        (&["leakproof"], &|made| put(&mut made.is_leakproof, true)),
-        (&["security", "invoker"], &|made| put(&mut made.is_definer, false)),
-        (&["security", "definer"], &|made| put(&mut made.is_definer, true)),
-        (&["parallel", "safe"], &|made| put(&mut made.parallel, Parallel::Safe)),
-        (&["parallel", "unsafe"], &|made| put(&mut made.parallel, Parallel::Unsafe)),
-        (&["parallel", "restricted"], &|made| put(&mut made.parallel, Parallel::Restricted)),
+}
+
+/// An option of words alone; false: something else comes next.
+fn flag(parser: &mut Parser<'_>, made: &mut CreateRoutine) -> Read<bool> {
+    type Set = fn(&mut CreateRoutine) -> Read<()>;
+    let flags: [(&[&str], Set); 13] = [
+        (&["immutable"], |made| put(&mut made.volatility, Volatility::Immutable)),
+        (&["stable"], |made| put(&mut made.volatility, Volatility::Stable)),
+        (&["volatile"], |made| put(&mut made.volatility, Volatility::Volatile)),
+        (&["strict"], |made| put(&mut made.is_strict, true)),
+        (&["returns", "null", "on", "null", "input"], |made| put(&mut made.is_strict, true)),
+        (&["called", "on", "null", "input"], |made| put(&mut made.is_strict, false)),
+        (&["not", "leakproof"], |made| put(&mut made.is_leakproof, false)),
+        (&["leakproof"], |made| put(&mut made.is_leakproof, true)),
+        (&["security", "invoker"], |made| put(&mut made.is_definer, false)),
+        (&["security", "definer"], |made| put(&mut made.is_definer, true)),
+        (&["parallel", "safe"], |made| put(&mut made.parallel, Parallel::Safe)),
+        (&["parallel", "unsafe"], |made| put(&mut made.parallel, Parallel::Unsafe)),
+        (&["parallel", "restricted"], |made| put(&mut made.parallel, Parallel::Restricted)),
     ];
     let _ = takes(parser, &["external"]);
     for (words, set) in flags {
         if takes(parser, words) {
-            return set(made);
+            return set(made).map(|()| true);
         }
+    }
+    Ok(false)
+}
+
+fn option(parser: &mut Parser<'_>, made: &mut CreateRoutine) -> Read<()> {
+    if flag(parser, made)? {
+        return Ok(());
     }
     if takes(parser, &["language"]) {
         let language = match parser.peek_token().token {
@@ -299,6 +311,12 @@ fn option(parser: &mut Parser<'_>, made: &mut CreateRoutine) -> Read<()> {
         let rows = number(parser)?;
         return put(&mut made.rows, rows);
     }
+    if let Token::Word(word) = parser.peek_token().token
+        && ["set", "support", "window", "transform"].contains(&word.value.to_lowercase().as_str())
+    {
+        made.unknown = Some(rest(parser));
+        return Ok(());
+    }
     if takes(parser, &["as"]) {
         let body = literal(parser)?;
         return put(&mut made.body, Body::Quoted(body));
@@ -306,16 +324,22 @@ fn option(parser: &mut Parser<'_>, made: &mut CreateRoutine) -> Read<()> {
     let is_standard = matches!(&parser.peek_token().token, Token::Word(w) if w.quote_style.is_none()
         && (w.value.eq_ignore_ascii_case("return") || w.value.eq_ignore_ascii_case("begin")));
     if is_standard {
-        let mut text = String::new();
-        loop {
-            match parser.next_token_no_skip().map(|t| t.token.clone()) {
-                None | Some(Token::EOF) => break,
-                Some(token) => text.push_str(&super::written_token(&token)),
-            }
-        }
-        return put(&mut made.body, Body::Standard(text.trim().to_string()));
+        let text = rest(parser);
+        return put(&mut made.body, Body::Standard(text));
     }
     unexpected(parser)
+}
+
+/// All that is left of the text.
+fn rest(parser: &mut Parser<'_>) -> String {
+    let mut text = String::new();
+    while let Some(token) = parser.next_token_no_skip().map(|t| t.token.clone()) {
+        if token == Token::EOF {
+            break;
+        }
+        text.push_str(&super::written_token(&token));
+    }
+    text.trim().to_string()
 }
 
 fn number(parser: &mut Parser<'_>) -> Read<String> {
