@@ -120,8 +120,6 @@ pub struct Session {
     last: Option<Submitted>,
     /// Advisory locks that it has.
     advisory: advisory::Held,
-    /// Functions in PL/pgSQL that it has called.
-    programs: programs::Programs,
     /// What sequences have given to it.
     given: Arc<GivenValues>,
     /// What the next transaction is called, if its client may repeat it.
@@ -168,7 +166,6 @@ impl Session {
             last: None,
             request: None,
             advisory: advisory::Held::new(&gateway),
-            programs: programs::Programs::default(),
             given: Arc::default(),
             gateway,
         }

@@ -58,10 +58,7 @@ impl Run {
             }
             Op::Reraise => return self.reraise().map(Some),
             Op::FailAssertion { has_message } => self.fail_assertion(*has_message)?,
-            Op::NoCase => {
-                return Err(SqlError::new(SqlState(*b"20000"), "case not found")
-                    .hint("CASE statement is missing ELSE part."));
-            }
+            Op::NoCase => return Err(no_case()),
             Op::Return | Op::ReturnValue | Op::NoReturn => return self.end(op).map(Some),
             Op::ReturnNext => {
                 let item = self.pop();
@@ -195,4 +192,8 @@ impl Run {
         self.protected.pop();
         Ok(Request::Release)
     }
+}
+
+fn no_case() -> SqlError {
+    SqlError::new(SqlState(*b"20000"), "case not found").hint("CASE statement is missing ELSE part.")
 }

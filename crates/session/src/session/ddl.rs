@@ -438,6 +438,9 @@ impl Shapes for Planned<'_> {
         let statement = Statement::Query(Box::new(query.clone()));
         match self.planned(&statement, &mut ParameterTypes::default())? {
             Plan::Utility(_) => None,
+            Plan::Calls(_) => {
+                return Err(SqlError::unsupported("a view that calls a function in PL/pgSQL"));
+            }
             plan => plan.columns(),
         }
         .map(|columns| columns.as_ref().clone())

@@ -109,7 +109,7 @@ struct Level<'a>(&'a mut Session);
 
 impl Drop for Level<'_> {
     fn drop(&mut self) {
-        self.0.programs.depth -= 1;
+        self.0.prepared.programs.depth -= 1;
     }
 }
 
@@ -149,24 +149,24 @@ impl Session {
         let is_it = |compiled: &&Arc<Compiled>| {
             compiled.routine.as_ref().is_some_and(|of| Arc::ptr_eq(of, routine) || of == routine)
         };
-        if let Some(known) = self.programs.compiled.get(&routine.id).filter(is_it) {
+        if let Some(known) = self.prepared.programs.compiled.get(&routine.id).filter(is_it) {
             return Ok(known.clone());
         }
         let compiled = Compiled::of_routine(&self.catalog(), routine)?;
-        if self.programs.compiled.len() >= COMPILED_MAX {
-            self.programs.compiled.clear();
+        if self.prepared.programs.compiled.len() >= COMPILED_MAX {
+            self.prepared.programs.compiled.clear();
         }
-        self.programs.compiled.insert(routine.id, compiled.clone());
+        self.prepared.programs.compiled.insert(routine.id, compiled.clone());
         Ok(compiled)
     }
 
     async fn run_compiled(&mut self, compiled: &Arc<Compiled>, arguments: Vec<Datum>) -> SqlResult<Returned> {
-        if self.programs.depth >= DEPTH_MAX {
+        if self.prepared.programs.depth >= DEPTH_MAX {
             return Err(too_deep());
         }
         let (kinds, result) = self.kinds(compiled)?;
         let mut run = Run::new(compiled.program.clone(), kinds, result, arguments, self.settings.zone);
-        self.programs.depth += 1;
+        self.prepared.programs.depth += 1;
         let level = Level(self);
         let session = &mut *level.0;
         let mut savepoints = 0;

@@ -5,11 +5,14 @@ use super::Session;
 use base::error::SqlResult;
 use base::schema::Catalog;
 use base::{DataType, Datum, SqlError, SqlState};
-use plpgsql::{Conflict, Program, Reference, Run, Value};
-use sql::routines::body::{Names, argument, bind};
+use plpgsql::{Conflict, Program, Reference, Run};
+use sql::routines::body::{Names, argument, argument_of, bind};
+use sql::routines::resolve::named;
 use sql::routines::scopes::{Lookup, Scopes};
 use sql::types::ParameterType;
-use sqlparser::ast::{Expr, Statement};
+use sql::walk::{WalkMut, expressions_mut};
+use sqlparser::ast::{Expr, Statement, TableFactor, Value, VisitorMut};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A statement as it was planned last.
@@ -18,7 +21,7 @@ pub(super) struct Bound {
     settings_epoch: u64,
     types: Vec<DataType>,
     references: Vec<Reference>,
-    /// It does not depend on which fields a record has.
+    /// It does not depend on which fields a record has, nor on values.
     is_kept: bool,
     pub prepared: Arc<Prepared>,
 }
@@ -81,13 +84,16 @@ impl Names for OfProgram<'_> {
     }
 }
 
-/// One statement. Errors: 42601. Positions are of a text that the client does not know, so none is told.
+/// One statement. Errors: 42601, 0A000 for several. Positions are of a text that the client does not know, so none is told.
 pub(super) fn parsed(text: &str) -> SqlResult<Statement> {
     let mut statements = sql::parse::parse_request(text).map_err(unplaced)?;
     match (statements.pop(), statements.is_empty()) {
         (Some(statement), true) => Ok(statement),
         (None, _) => Err(SqlError::new(SqlState::SYNTAX_ERROR, "a statement is missing")),
-        (Some(_), false) => Err(SqlError::new(SqlState::SYNTAX_ERROR, "several statements stand for one")),
+        (Some(_), false) => {
+            Err(SqlError::unsupported("a text of several statements in EXECUTE")
+                .hint("Execute them one by one."))
+        }
     }
 }
 
@@ -110,7 +116,7 @@ pub(super) fn check_texts(program: &Program) -> SqlResult<()> {
 }
 
 /// A value as a parameter: its type, and what travels.
-pub(super) fn as_parameter(value: Value, zone: base::zone::Zone) -> (ParameterType, Datum) {
+pub(super) fn as_parameter(value: plpgsql::Value, zone: base::zone::Zone) -> (ParameterType, Datum) {
     match value.data_type {
         DataType::Array(of) => {
             let hint = ParameterType { is_array: true, ..of.data_type().into() };
@@ -121,6 +127,62 @@ pub(super) fn as_parameter(value: Value, zone: base::zone::Zone) -> (ParameterTy
             (hint, datum)
         }
         data_type => (data_type.into(), value.datum),
+    }
+}
+
+/// Writes values out that are arguments of PostgreSQL's functions in FROM, which take no parameters; whether there were any.
+fn write_out(
+    lookup: Lookup<'_>,
+    statement: &mut Statement,
+    types: &[DataType],
+    parameters: &[(ParameterType, Datum)],
+    zone: base::zone::Zone,
+) -> SqlResult<bool> {
+    struct Writing<'a> {
+        lookup: Lookup<'a>,
+        literal: &'a dyn Fn(usize) -> SqlResult<Option<Expr>>,
+        has_some: bool,
+    }
+    impl VisitorMut for Writing<'_> {
+        type Break = SqlError;
+        fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+            let name = match factor {
+                TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => name,
+                _ => return ControlFlow::Continue(()),
+            };
+            if !named(self.lookup, name).is_empty() {
+                return ControlFlow::Continue(());
+            }
+            let (literal, has_some) = (self.literal, &mut self.has_some);
+            expressions_mut(factor, |e| {
+                let Some(nth) = argument_of(e) else { return ControlFlow::Continue(()) };
+                match literal(nth - 1) {
+                    Ok(Some(written)) => (*e, *has_some) = (written, true),
+                    Ok(None) => {}
+                    Err(error) => return ControlFlow::Break(error),
+                }
+                ControlFlow::Continue(())
+            })
+        }
+    }
+    let literal = |n: usize| -> SqlResult<Option<Expr>> {
+        let (Some(of), Some((_, datum))) = (types.get(n), parameters.get(n)) else { return Ok(None) };
+        let text = match (datum, of) {
+            (Datum::Null, _) => return Ok(Some(Expr::value(Value::Null))),
+            (Datum::Int(n), of) if of.enumeration().is_none() => {
+                return sql::parse::parse_expr(&n.to_string()).map(Some);
+            }
+            (Datum::Text(text), DataType::Array(_)) => text.to_string(),
+            (datum, of) => base::text::display_in(datum, *of, zone),
+        };
+        let quoted = text.replace('\'', "''");
+        let name = sql::routines::data_type_name(*of);
+        sql::parse::parse_expr(&format!("CAST('{quoted}' AS {name})")).map(Some)
+    };
+    let mut writing = Writing { lookup, literal: &literal, has_some: false };
+    match statement.walk_mut(&mut writing) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(writing.has_some),
     }
 }
 
@@ -135,7 +197,8 @@ impl Session {
     ) -> SqlResult<(Arc<Bound>, Vec<Datum>)> {
         let zone = self.settings.zone;
         let values = |references: &[Reference]| -> SqlResult<(Vec<DataType>, Vec<_>)> {
-            let values: Vec<Value> = references.iter().map(|r| run.value(r)).collect::<SqlResult<_>>()?;
+            let values: Vec<plpgsql::Value> =
+                references.iter().map(|r| run.value(r)).collect::<SqlResult<_>>()?;
             let types = values.iter().map(|value| value.data_type).collect();
             Ok((types, values.into_iter().map(|value| as_parameter(value, zone)).collect()))
         };
@@ -158,6 +221,7 @@ impl Session {
             Lookup { catalog: &catalog, search_path: &self.settings.search_path, database: &self.database };
         bind(lookup, &mut parsed, &mut names)?;
         let (types, parameters) = values(&names.references)?;
+        let is_written_out = write_out(lookup, &mut parsed, &types, &parameters, zone)?;
         let hints: Vec<_> = parameters.iter().map(|(hint, _)| Some(*hint)).collect();
         let prepared = Prepared::new(self, &text, Some(parsed), &hints)?;
         let bound = Arc::new(Bound {
@@ -165,7 +229,7 @@ impl Session {
             settings_epoch: self.settings.epoch,
             types,
             references: names.references,
-            is_kept: !names.expands,
+            is_kept: !names.expands && !is_written_out,
             prepared: Arc::new(prepared),
         });
         if bound.is_kept {

@@ -7,7 +7,7 @@
 
 use super::callees::{lookup, plan_arguments, resolved, written};
 use super::per_row::{self, Item};
-use super::taking::{Calls, in_from};
+use super::taking::{Calls, Found, in_from};
 use super::{Compiled, Session, kinds};
 use crate::session::plan::{self, Plan, word_of};
 use crate::session::write::Written;
@@ -92,23 +92,7 @@ pub(in crate::session) fn plan_calls(
     if found.is_empty() {
         return Ok(None);
     }
-    let mut catalog = context.catalog.clone();
-    let mut made = Vec::new();
-    for (nth, call) in found.into_iter().enumerate() {
-        let mut table = None;
-        if call.is_table {
-            let of_rows = sql::with::table_of_rows(nth, kinds::columns(context.catalog, &call.routine));
-            let of_rows = Arc::new(of_rows);
-            Arc::make_mut(&mut catalog).tables.insert(of_rows.id, of_rows.clone());
-            table = Some(of_rows);
-        }
-        let arguments = plan_arguments(context, &call.routine, call.arguments, &mut types)?;
-        if table.is_none() {
-            let columns = kinds::columns(context.catalog, &call.routine);
-            types.0.push(Some(columns[0].1));
-        }
-        made.push(Call { routine: call.routine, arguments, table });
-    }
+    let (made, catalog) = plan_each(context, found, &mut types)?;
     let main = plan::plan_permitted(&context.over(&catalog), &main, &mut types)?;
     if matches!(main, Plan::Utility(_) | Plan::With(_) | Plan::Checked(_)) {
         return Err(SqlError::unsupported("a function in PL/pgSQL in this statement"));
@@ -128,6 +112,32 @@ pub(in crate::session) fn plan_calls(
         tag,
         word,
     }))))
+}
+
+/// The calls that were found, and the catalog with a table for the rows of each in FROM.
+fn plan_each(
+    context: &Context<'_>,
+    found: Vec<Found>,
+    types: &mut ParameterTypes,
+) -> SqlResult<(Vec<Call>, Arc<Catalog>)> {
+    let mut catalog = context.catalog.clone();
+    let mut made = Vec::new();
+    for (nth, call) in found.into_iter().enumerate() {
+        let mut table = None;
+        if call.is_table {
+            let of_rows = sql::with::table_of_rows(nth, kinds::columns(context.catalog, &call.routine));
+            let of_rows = Arc::new(of_rows);
+            Arc::make_mut(&mut catalog).tables.insert(of_rows.id, of_rows.clone());
+            table = Some(of_rows);
+        }
+        let arguments = plan_arguments(context, &call.routine, call.arguments, types)?;
+        if table.is_none() {
+            let columns = kinds::columns(context.catalog, &call.routine);
+            types.0.push(Some(columns[0].1));
+        }
+        made.push(Call { routine: call.routine, arguments, table });
+    }
+    Ok((made, catalog))
 }
 
 /// Plans a query with columns that are calls, made for each row; `None`: it is none.

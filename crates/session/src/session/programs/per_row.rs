@@ -31,22 +31,7 @@ pub(super) fn plan_rows(
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Option<(Plan, Vec<Item>, Vec<Column>)>> {
     let SetExpr::Select(select) = query.body.as_ref() else { return Ok(None) };
-    let groups = match &select.group_by {
-        ast::GroupByExpr::Expressions(by, more) => !by.is_empty() || !more.is_empty(),
-        ast::GroupByExpr::All(_) => true,
-    };
-    let numbers = |order: &ast::OrderByExpr| matches!(order.expr, Expr::Value(_));
-    let orders_by_number = match query.order_by.as_ref().map(|order| &order.kind) {
-        Some(ast::OrderByKind::Expressions(orders)) => orders.iter().any(numbers),
-        Some(ast::OrderByKind::All(_)) => true,
-        None => false,
-    };
-    if select.from.is_empty()
-        || groups
-        || select.distinct.is_some()
-        || select.having.is_some()
-        || orders_by_number
-    {
+    if !is_list_of_rows(query, select) {
         return Ok(None);
     }
     let (mut projection, mut items, mut names) = (Vec::new(), Vec::new(), Vec::new());
@@ -100,6 +85,22 @@ pub(super) fn plan_rows(
     });
     let columns = columns.collect();
     Ok(Some((main, items, columns)))
+}
+
+/// Whether a query gives a row for each that it finds, in an order that does not depend on its columns' places.
+fn is_list_of_rows(query: &ast::Query, select: &ast::Select) -> bool {
+    let groups = match &select.group_by {
+        ast::GroupByExpr::Expressions(by, more) => !by.is_empty() || !more.is_empty(),
+        ast::GroupByExpr::All(_) => true,
+    };
+    let numbers = |order: &ast::OrderByExpr| matches!(order.expr, Expr::Value(_));
+    let orders_by_number = match query.order_by.as_ref().map(|order| &order.kind) {
+        Some(ast::OrderByKind::Expressions(orders)) => orders.iter().any(numbers),
+        Some(ast::OrderByKind::All(_)) => true,
+        None => false,
+    };
+    let is_plain = select.distinct.is_none() && select.having.is_none();
+    !select.from.is_empty() && !groups && is_plain && !orders_by_number
 }
 
 /// The function that an expression calls, with all its arguments; `None`: it is another expression.

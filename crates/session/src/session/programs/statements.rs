@@ -86,6 +86,9 @@ impl Session {
         wants: Wants,
     ) -> SqlResult<QueryResult> {
         let said = |error: SqlError| of_statement(text, error);
+        if text.trim().is_empty() {
+            return Ok(QueryResult::default());
+        }
         self.begin_statement();
         let zone = self.settings.zone;
         let (hints, parameters): (Vec<_>, Vec<_>) =
