@@ -9,8 +9,8 @@ mod statements;
 
 use crate::lex::{Lexeme, Token, lexemes};
 use crate::program::{
-    Conflict, Declared, Instruction, Op, Program, Returns, Scope, Signature, Simple, Statement, Target,
-    Variable, find,
+    Conflict, Declared, Handler, Instruction, Op, Program, Returns, Scope, Signature, Simple, Statement,
+    Target, Variable, find,
 };
 use base::error::{SqlResult, SqlState};
 use base::{DataType, Datum, SqlError};
@@ -164,6 +164,16 @@ impl Parser<'_> {
     fn is_sign(&self, sign: &str) -> bool {
         self.is_sign_at(0, sign)
     }
+    fn skip(&mut self, lexemes: usize) {
+        self.at += lexemes;
+    }
+    fn back(&mut self) {
+        self.at -= 1;
+    }
+    /// Goes to a lexeme; answers where it was.
+    fn go_to(&mut self, at: usize) -> usize {
+        std::mem::replace(&mut self.at, at)
+    }
     fn take_word(&mut self, word: &str) -> bool {
         let is = self.is_word(word);
         self.at += usize::from(is);
@@ -276,6 +286,32 @@ impl Parser<'_> {
             self.program.scopes[self.scope].names.insert(name.into(), number);
         }
         number
+    }
+    /// Another name of a variable.
+    fn name_also(&mut self, name: String, variable: usize) {
+        self.program.scopes[self.scope].names.insert(name, variable);
+    }
+    /// Room for the handlers of a block; its number.
+    fn new_handlers(&mut self) -> usize {
+        self.program.handlers.push(Vec::new());
+        self.program.handlers.len() - 1
+    }
+    fn add_handler(&mut self, block: usize, handler: Handler) {
+        self.program.handlers[block].push(handler);
+    }
+    /// Puts another instruction in the place of one.
+    fn replace(&mut self, at: usize, op: Op) {
+        self.program.code[at].op = op;
+    }
+    fn declare_so(&mut self, variable: usize, is_constant: bool, not_null: bool) {
+        let declared = &mut self.program.variables[variable];
+        (declared.is_constant, declared.not_null) = (is_constant, not_null);
+    }
+    /// The condition of a simple CASE: a value that is held in a variable is one of a list.
+    fn compare(&mut self, expression: usize, name: &str) {
+        let statement = &mut self.program.statements[expression];
+        statement.text = format!("{name} IN ({})", statement.text);
+        statement.simple = None;
     }
     fn open_scope(&mut self, label: Option<String>) {
         let parent = Some(self.scope);

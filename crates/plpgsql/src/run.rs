@@ -219,6 +219,12 @@ impl Run {
     fn push(&mut self, datum: Datum, data_type: DataType) {
         self.stack.push(Item::Value(Value::new(datum, data_type)));
     }
+    fn push_item(&mut self, item: Item) {
+        self.stack.push(item);
+    }
+    fn cut_stack(&mut self, remaining: usize) {
+        self.stack.truncate(remaining);
+    }
     fn pop(&mut self) -> Item {
         self.stack.pop().expect("instructions push what others pop")
     }

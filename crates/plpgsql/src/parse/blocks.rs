@@ -49,7 +49,7 @@ impl Parser<'_> {
         };
         match label {
             Some(label) if label == given => {
-                self.at += 1;
+                self.skip(1);
                 Ok(())
             }
             Some(label) => {
@@ -62,8 +62,7 @@ impl Parser<'_> {
     /// Statements and the handlers of their errors.
     fn protected(&mut self) -> SqlResult<()> {
         let line = self.line();
-        let number = self.program.handlers.len();
-        self.program.handlers.push(Vec::new());
+        let number = self.new_handlers();
         let protect = self.emit(Op::Nothing, line, INITIALIZATION);
         self.around.push(Around::Protected(number));
         self.statements(&["end", "exception"])?;
@@ -71,13 +70,13 @@ impl Parser<'_> {
         if !self.take_word("exception") {
             return Ok(());
         }
-        self.program.code[protect].op = Op::Protect(number);
+        self.replace(protect, Op::Protect(number));
         self.emit(Op::Unprotect(number), line, INITIALIZATION);
         let mut ends = vec![self.emit(Op::Jump(0), line, INITIALIZATION)];
         while self.take_word("when") {
             let handler = self.handler()?;
             ends.push(self.emit(Op::Jump(0), line, INITIALIZATION));
-            self.program.handlers[number].push(handler);
+            self.add_handler(number, handler);
         }
         if self.program.handlers[number].is_empty() {
             return Err(self.unexpected());
@@ -140,7 +139,7 @@ impl Parser<'_> {
         let line = self.line();
         let name = self.take_name()?;
         if self.program.scopes[self.scope].names.contains_key(&name) {
-            self.at -= 1;
+            self.back();
             return Err(self.wrong(format!("duplicate declaration at or near \"{name}\"")));
         }
         if self.take_word("alias") {
@@ -180,8 +179,7 @@ impl Parser<'_> {
             false => Op::Clear(variable),
         };
         self.emit(op, line, INITIALIZATION);
-        let declared = &mut self.program.variables[variable];
-        (declared.is_constant, declared.not_null) = (is_constant, not_null);
+        self.declare_so(variable, is_constant, not_null);
         Ok(())
     }
 
@@ -194,9 +192,9 @@ impl Parser<'_> {
         };
         let (variable, _) = find(&self.program.scopes, self.scope, std::slice::from_ref(&of))
             .ok_or_else(|| self.wrong(format!("variable \"{of}\" does not exist")))?;
-        self.at += 1;
+        self.skip(1);
         self.expect_sign(";")?;
-        self.program.scopes[self.scope].names.insert(name, variable);
+        self.name_also(name, variable);
         Ok(())
     }
 
@@ -208,10 +206,10 @@ impl Parser<'_> {
             if self.take_sign("%") {
                 return self.referred_type(name);
             }
-            self.at = start;
+            self.go_to(start);
         }
         if self.is_word("record") {
-            self.at += 1;
+            self.skip(1);
             return Ok(Declared::Record);
         }
         let range = self.skip_until_type_ends()?;

@@ -16,7 +16,7 @@ impl Parser<'_> {
             "while" => {
                 let start = parser.here();
                 parser.evaluate(&["loop"], line, "WHILE")?;
-                parser.at += 1;
+                parser.skip(1);
                 let leave = parser.emit(Op::JumpUnless(0), line, "WHILE");
                 parser.looped(label, start, false, line, "WHILE")?;
                 parser.land([leave]);
@@ -81,7 +81,7 @@ impl Parser<'_> {
             return Ok(());
         }
         let reverse = self.is_word("reverse") && {
-            self.at += 1;
+            self.skip(1);
             true
         };
         let first = self.skip_until(&["loop", ".."])?;
@@ -95,7 +95,7 @@ impl Parser<'_> {
             }
             let targets = self.row_targets(&names)?;
             let query = self.statement(first, false);
-            self.at += 1;
+            self.skip(1);
             self.emit(Op::QueryRows(query), line, WHAT);
             self.open_scope(label.clone());
             self.over_values(label, targets, line, WHAT)?;
@@ -112,7 +112,7 @@ impl Parser<'_> {
         }
         let first = self.statement(first, true);
         self.emit(Op::Evaluate(first), line, WHAT);
-        self.at += 1;
+        self.skip(1);
         self.evaluate(&["loop", "by"], line, WHAT)?;
         let has_step = self.take_word("by");
         if has_step {
@@ -137,7 +137,7 @@ impl Parser<'_> {
         self.expect_word("in")?;
         self.expect_word("array")?;
         self.evaluate(&["loop"], line, WHAT)?;
-        self.at += 1;
+        self.skip(1);
         self.emit(Op::BeginElements, line, WHAT);
         self.open_scope(label.clone());
         self.over_values(label, targets, line, WHAT)?;
@@ -168,7 +168,7 @@ impl Parser<'_> {
     /// EXIT and CONTINUE.
     pub(super) fn leave(&mut self, line: u32) -> SqlResult<()> {
         let (is_exit, what) = if self.is_word("exit") { (true, "EXIT") } else { (false, "CONTINUE") };
-        self.at += 1;
+        self.skip(1);
         let label = match self.is_word("when") || self.is_sign(";") {
             true => None,
             false => Some(self.take_name()?),

@@ -21,7 +21,7 @@ const OPTIONS: [(&str, RaiseOption); 9] = [
 
 impl Parser<'_> {
     pub(super) fn raise(&mut self, line: u32) -> SqlResult<()> {
-        self.at += 1;
+        self.skip(1);
         if self.take_sign(";") {
             self.emit(Op::Reraise, line, WHAT);
             return Ok(());
@@ -30,13 +30,13 @@ impl Parser<'_> {
             Raise { level: self.level(), format: None, arguments: 0, condition: None, options: Vec::new() };
         match self.peek().map(|lexeme| lexeme.token.clone()) {
             Some(Token::Text(format)) => {
-                self.at += 1;
+                self.skip(1);
                 raise.arguments = self.arguments(&format, line)?;
                 raise.format = Some(format);
             }
             Some(Token::Word(word)) if word == "using" => {}
             Some(Token::Word(name) | Token::Quoted(name)) => {
-                self.at += 1;
+                self.skip(1);
                 let state = self.states_of(&name)?[0];
                 let message = if name == "sqlstate" { state.as_str().to_string() } else { name };
                 raise.condition = Some((state, message));
@@ -61,7 +61,7 @@ impl Parser<'_> {
             Some("exception") => Level::Exception,
             _ => return Level::Exception,
         };
-        self.at += 1;
+        self.skip(1);
         level
     }
 
@@ -84,7 +84,7 @@ impl Parser<'_> {
         loop {
             let name = self.take_name()?;
             let Some((_, option)) = OPTIONS.iter().find(|(word, _)| *word == name) else {
-                self.at -= 1;
+                self.back();
                 return Err(self.wrong("unrecognized RAISE statement option"));
             };
             if raise.options.contains(option) {

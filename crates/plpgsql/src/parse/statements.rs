@@ -42,7 +42,7 @@ impl Parser<'_> {
             "execute" => self.execute(line),
             "get" => self.diagnose(line),
             "null" if self.is_sign_at(1, ";") => {
-                self.at += 2;
+                self.skip(2);
                 Ok(())
             }
             "commit" => self.end_transaction("COMMIT", line),
@@ -94,24 +94,24 @@ impl Parser<'_> {
             return Err(self.unsupported("assigning an element of an array").hint("Assign the whole array."));
         }
         let target = {
-            self.at -= 1;
+            self.back();
             let target = self.target(&name);
-            self.at += 1;
+            self.skip(1);
             target?
         };
-        self.at += 1;
+        self.skip(1);
         self.evaluate(&[";"], line, "assignment")?;
-        self.at += 1;
+        self.skip(1);
         self.emit(Op::Assign(target), line, "assignment");
         Ok(())
     }
 
     fn if_statement(&mut self, line: u32) -> SqlResult<()> {
         let mut ends = Vec::new();
-        self.at += 1;
+        self.skip(1);
         loop {
             self.evaluate(&["then"], line, "IF")?;
-            self.at += 1;
+            self.skip(1);
             let skip = self.emit(Op::JumpUnless(0), line, "IF");
             self.statements(&["elsif", "elseif", "else", "end"])?;
             ends.push(self.emit(Op::Jump(0), line, "IF"));
@@ -135,7 +135,7 @@ impl Parser<'_> {
     }
 
     fn case_statement(&mut self, line: u32) -> SqlResult<()> {
-        self.at += 1;
+        self.skip(1);
         let searched = match self.is_word("when") {
             true => None,
             false => {
@@ -149,11 +149,9 @@ impl Parser<'_> {
         let mut ends = Vec::new();
         while self.take_word("when") {
             let condition = self.expression(&["then"])?;
-            self.at += 1;
+            self.skip(1);
             if let Some(name) = &searched {
-                let statement = &mut self.program.statements[condition];
-                statement.text = format!("{name} IN ({})", statement.text);
-                statement.simple = None;
+                self.compare(condition, name);
             }
             self.emit(Op::Evaluate(condition), line, "CASE");
             let skip = self.emit(Op::JumpUnless(0), line, "CASE");
@@ -174,7 +172,7 @@ impl Parser<'_> {
     }
 
     fn return_statement(&mut self, line: u32) -> SqlResult<()> {
-        self.at += 1;
+        self.skip(1);
         if self.is_word("next") {
             return self.return_next(line);
         }
@@ -205,12 +203,12 @@ impl Parser<'_> {
         let needs_value =
             signature.returns != Returns::Nothing && !signature.is_set && !signature.has_outputs();
         if !needs_value {
-            self.at += 1;
+            self.skip(1);
             self.emit(Op::Return, line, "RETURN");
             return Ok(());
         }
         self.evaluate(&[";"], line, "RETURN")?;
-        self.at += 1;
+        self.skip(1);
         self.emit(Op::ReturnValue, line, "RETURN");
         Ok(())
     }
@@ -218,7 +216,7 @@ impl Parser<'_> {
     fn return_next(&mut self, line: u32) -> SqlResult<()> {
         const WHAT: &str = "RETURN NEXT";
         self.check_is_set(WHAT)?;
-        self.at += 1;
+        self.skip(1);
         if self.program.signature.has_outputs() {
             if !self.take_sign(";") {
                 let message = "RETURN NEXT cannot have a parameter in function with OUT parameters";
@@ -228,7 +226,7 @@ impl Parser<'_> {
             return Ok(());
         }
         self.evaluate(&[";"], line, WHAT)?;
-        self.at += 1;
+        self.skip(1);
         self.emit(Op::ReturnNext, line, WHAT);
         Ok(())
     }
@@ -247,7 +245,7 @@ impl Parser<'_> {
         if range.is_empty() {
             return Err(self.unexpected());
         }
-        self.at += 1;
+        self.skip(1);
         let query = self.statement(range, false);
         self.emit(Op::ReturnQuery(query), line, WHAT);
         Ok(())
@@ -262,7 +260,7 @@ impl Parser<'_> {
     }
 
     fn assert(&mut self, line: u32) -> SqlResult<()> {
-        self.at += 1;
+        self.skip(1);
         self.evaluate(&[";", ","], line, "ASSERT")?;
         let fails = self.emit(Op::JumpUnless(0), line, "ASSERT");
         let holds = self.emit(Op::Jump(0), line, "ASSERT");
@@ -278,15 +276,15 @@ impl Parser<'_> {
     }
 
     fn perform(&mut self, line: u32) -> SqlResult<()> {
-        self.at += 1;
+        self.skip(1);
         let query = self.expression(&[";"])?;
-        self.at += 1;
+        self.skip(1);
         self.emit(Op::Perform(query), line, "PERFORM");
         Ok(())
     }
 
     fn execute(&mut self, line: u32) -> SqlResult<()> {
-        self.at += 1;
+        self.skip(1);
         self.evaluate(&["into", "using", ";"], line, "EXECUTE")?;
         let (mut into, mut using) = (None, 0);
         loop {
@@ -325,9 +323,9 @@ impl Parser<'_> {
         loop {
             let start = self.at;
             let name = self.take_dotted()?;
-            let end = std::mem::replace(&mut self.at, start);
+            let end = self.go_to(start);
             targets.push(self.target(&name)?);
-            self.at = end;
+            self.go_to(end);
             if !self.take_sign(",") {
                 return Ok(Into { targets, strict });
             }
@@ -355,10 +353,10 @@ impl Parser<'_> {
                 break;
             }
             let written = self.text_of(self.at..self.at + 1).to_string();
-            self.at += 1;
+            self.skip(1);
             match is_ours {
                 true if into.is_some() => {
-                    self.at -= 1;
+                    self.back();
                     return Err(self.wrong("INTO specified more than once"));
                 }
                 true => into = Some(self.into()?),
@@ -376,13 +374,13 @@ impl Parser<'_> {
 
     fn end_transaction(&mut self, word: &'static str, line: u32) -> SqlResult<()> {
         self.skip_until(&[";"])?;
-        self.at += 1;
+        self.skip(1);
         self.emit(Op::EndTransaction(word), line, word);
         Ok(())
     }
 
     fn diagnose(&mut self, line: u32) -> SqlResult<()> {
-        self.at += 1;
+        self.skip(1);
         let stacked = self.take_word("stacked");
         if !stacked {
             self.take_word("current");
@@ -409,7 +407,7 @@ impl Parser<'_> {
                 "table_name" => Item::Table,
                 "schema_name" | "pg_datatype_name" => Item::Unknown,
                 _ => {
-                    self.at -= 1;
+                    self.back();
                     return Err(self.wrong("unrecognized GET DIAGNOSTICS item"));
                 }
             };

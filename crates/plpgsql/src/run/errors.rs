@@ -41,7 +41,7 @@ impl Run {
             let Some(handler) = handlers.iter().find(|handler| handler.conditions.iter().any(catches)) else {
                 continue;
             };
-            self.stack.truncate(protected.stack);
+            self.cut_stack(protected.stack);
             self.drop_loops(protected.loops);
             self.caught.truncate(protected.caught);
             self.begin(handler.sqlstate, Datum::text(error.state.as_str()));

@@ -130,7 +130,7 @@ impl Run {
                 Item::Value(Value::new(datum, data_type))
             }
         };
-        self.stack.push(item);
+        self.push_item(item);
         Ok(true)
     }
 
