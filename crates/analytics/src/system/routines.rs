@@ -235,7 +235,12 @@ fn result_number(routine: &Routine) -> u32 {
     }
 }
 
-/// A column of a routine's row in `pg_proc`; `None` is null. Of an array, its elements.
+/// An array as its text.
+fn array(elements: impl Iterator<Item = String>) -> String {
+    base::text::array::display(&elements.map(Some).collect::<Vec<_>>())
+}
+
+/// A column of a routine's row in `pg_proc`; `None` is null. Of a list, its elements.
 pub(super) fn field(context: &Context<'_>, routine: &Routine, name: &str) -> Option<Vec<String>> {
     let one = |text: String| Some(vec![text]);
     let table = match &routine.result {
@@ -280,15 +285,15 @@ pub(super) fn field(context: &Context<'_>, routine: &Routine, name: &str) -> Opt
         "proargtypes" => Some(routine.types().map(|of| type_number(of).to_string()).collect()),
         "proallargtypes" if !table.is_empty() => {
             let all = routine.types().chain(table.iter().map(|(_, of)| *of));
-            Some(all.map(|of| type_number(of).to_string()).collect())
+            one(array(all.map(|of| type_number(of).to_string())))
         }
         "proargmodes" if !table.is_empty() => {
             let given = routine.parameters.iter().map(|_| "i");
-            Some(given.chain(table.iter().map(|_| "t")).map(str::to_string).collect())
+            one(array(given.chain(table.iter().map(|_| "t")).map(str::to_string)))
         }
         "proargnames" if is_named => {
             let given = routine.parameters.iter().map(|parameter| parameter.name.clone().unwrap_or_default());
-            Some(given.chain(table.iter().map(|(name, _)| name.clone())).collect())
+            one(array(given.chain(table.iter().map(|(name, _)| name.clone()))))
         }
         "proargdefaults" if routine.required() < routine.parameters.len() => {
             let defaults = routine.parameters.iter().filter_map(|parameter| parameter.default.clone());

@@ -14,7 +14,7 @@ use base::routines::{Language, ResultOf, Routine, TypeOf};
 use base::{DataType, Datum};
 use sql::lower::scope::ParameterTypes;
 use sql::names;
-use sql::routines::resolve::{Resolved, Types, resolve};
+use sql::routines::resolve::{Resolved, Types, resolve, unfit};
 use sql::routines::scopes::{Lookup, Scopes};
 use sql::routines::{body, expand};
 use sql::types::Column;
@@ -72,11 +72,29 @@ impl RoutinePlan {
             return Ok(None);
         }
         let lookup = lookup_of(context);
-        let is_inlined = !matches!(routine.result, ResultOf::Void | ResultOf::Procedure | ResultOf::Trigger)
-            && expand::single_query(lookup, &routine)?.is_some();
-        if is_inlined || routine.result == ResultOf::Trigger {
+        if routine.result == ResultOf::Trigger {
             return Ok(None);
         }
+        if !matches!(routine.result, ResultOf::Void | ResultOf::Procedure)
+            && let Some(query) = expand::single_query(lookup, &routine)?
+        {
+            // Rows come in the order of the body where nothing stands around the call.
+            let is_ordered = routine.is_set() && query.order_by.is_some();
+            return match is_ordered {
+                true => Ok(RoutinePlan::of_call(context, &called, parameters).ok()),
+                false => Ok(None),
+            };
+        }
+        RoutinePlan::of_call(context, &called, parameters).map(Some)
+    }
+
+    fn of_call(
+        context: &Context<'_>,
+        called: &Called,
+        parameters: &mut ParameterTypes,
+    ) -> SqlResult<RoutinePlan> {
+        let routine = called.resolved.routine.clone();
+        let lookup = lookup_of(context);
         let _deeper = Deeper::enter(&routine)?;
         let check = plan::names_of(context);
         expand::permit(&check, &routine)?;
@@ -95,9 +113,9 @@ impl RoutinePlan {
             None => None,
         };
         let result = expand::columns(context.catalog, &routine);
-        let columns = columns(&routine, &called, &result)?;
+        let columns = columns(&routine, called, &result)?;
         let result = result.into_iter().map(|(_, of)| of).collect();
-        Ok(Some(RoutinePlan { routine, arguments, statements, result, columns, word }))
+        Ok(RoutinePlan { routine, arguments, statements, result, columns, word })
     }
 
     pub fn tag(&self) -> &'static str {
@@ -146,6 +164,12 @@ fn called(
                 _ => &none,
             };
             let resolved = found(&function.name, arguments)?;
+            if resolved.is_none()
+                && let Some(mut error) = unfit(types, &function.name, arguments)
+            {
+                error.message = error.message.replacen("function", "procedure", 1);
+                return Err(error);
+            }
             if let Some(resolved) = resolved.as_ref().filter(|resolved| !resolved.routine.is_procedure()) {
                 let shown = sql::routines::spaced_signature(context.catalog, &resolved.routine);
                 return Err(SqlError::new(base::SqlState(*b"42809"), format!("{shown} is not a procedure"))
@@ -162,6 +186,7 @@ fn called(
         && query.limit_clause.is_none()
         && query.fetch.is_none()
         && query.locks.is_empty()
+        && select.into.is_none()
         && select.selection.is_none()
         && select.having.is_none()
         && select.distinct.is_none()
