@@ -3,6 +3,7 @@
 
 pub(super) mod standard;
 
+use super::definitions;
 use super::domains;
 use super::pg_tables::schema_oid;
 use super::{Made, privileges, user_types};
@@ -12,6 +13,9 @@ use base::identifier::quoted;
 use base::roles::Object;
 use base::routines::{Language, Parallel, Parameter, ResultOf, Routine, TypeOf, Volatility};
 use base::{DataType, Datum, TableId};
+use datafusion::arrow::array::Int64Array;
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
 use sql::lower::{FIRST_OID, oid};
 use sql::parse::{RoutineKind, Signature};
 use sql::routines;
@@ -29,7 +33,7 @@ const RECORD: u32 = 2249;
 const VOID: u32 = 2278;
 const TRIGGER: u32 = 2279;
 /// Object id of `pg_proc`.
-pub(super) const PROC: u32 = 1255;
+const PROC: u32 = 1255;
 
 /// The routine of an object id.
 pub(super) fn routine_of<'a>(context: &Context<'a>, number: i64) -> Option<&'a Arc<Routine>> {
@@ -96,7 +100,7 @@ fn type_number(of: TypeOf) -> u32 {
 }
 
 fn relation_shown(context: &Context<'_>, id: TableId) -> String {
-    super::definitions::relation_shown(context, oid(id).into())
+    definitions::relation_shown(context, oid(id).into())
 }
 
 /// `pg_get_function_result`; `None` for a procedure.
@@ -187,7 +191,7 @@ fn standard_body(routine: &Routine) -> Option<String> {
 
 /// The object id of a function by its name, as `regproc` (without argument types) or `regprocedure` reads it. Errors:
 /// 42883, 42725.
-pub(super) fn named(context: &Context<'_>, name: &str, has_types: bool) -> SqlResult<i64> {
+fn named(context: &Context<'_>, name: &str, has_types: bool) -> SqlResult<i64> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
@@ -223,6 +227,31 @@ fn shown(context: &Context<'_>, number: i64, with_types: bool) -> String {
     }
     let types: Vec<String> = routine.types().map(|of| type_shown(context, of)).collect();
     format!("{name}({})", types.join(","))
+}
+
+/// Functions that give the object ids of routines by their names. Those of this program's own names fail where there is none.
+const NAMED: [&str; 4] = ["meridian_regproc", "meridian_regprocedure", "to_regproc", "to_regprocedure"];
+
+/// Whether a function gives the object ids of names: of routines, or of relations and types.
+pub(super) fn are_named(function: &str) -> bool {
+    NAMED.contains(&function) || definitions::NAMED.contains(&function)
+}
+
+/// Object ids by names, NULL for NULL. Errors: 42883, 42725, 42P01, 42704.
+pub(super) fn numbers(
+    context: &Context<'_>,
+    function: &str,
+    names: impl Iterator<Item = Option<String>>,
+) -> Result<Int64Array> {
+    if !NAMED.contains(&function) {
+        return definitions::named(context, function, names);
+    }
+    let one = |name: String| {
+        let found = named(context, &name, function.ends_with("procedure"));
+        if function.starts_with("to_") { Ok(found.ok()) } else { found.map(Some) }
+    };
+    let found = names.map(|name| name.map_or(Ok(None), one)).collect::<SqlResult<Int64Array>>();
+    found.map_err(|error| DataFusionError::External(Box::new(error)))
 }
 
 fn result_number(routine: &Routine) -> u32 {
