@@ -386,6 +386,16 @@ impl Catalog {
         Ok(())
     }
 
+    /// An id is given.
+    fn claim(&mut self, id: TableId) {
+        self.next_id = self.next_id.max(id.0 + 1);
+    }
+
+    /// Something is gone that had an owner and privileges.
+    fn forget_rights(&mut self, id: TableId) {
+        Arc::make_mut(&mut self.roles).forget_relation(id);
+    }
+
     fn claim_ids(&mut self, table: &Table) {
         let last = table.indexes.iter().map(|i| i.id.0).chain([table.id.0]).max().expect("has its own id");
         self.next_id = self.next_id.max(last + 1);

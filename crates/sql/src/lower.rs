@@ -67,20 +67,6 @@ pub struct Lowering<'a> {
     pub parameters: &'a mut ParameterTypes,
 }
 
-impl Lowering<'_> {
-    /// An expression that the catalog keeps, such as a default, without functions of users.
-    pub fn kept_expression(&self, sql: &str) -> SqlResult<ast::Expr> {
-        let mut parsed = crate::parse::parse_expr(sql)?;
-        let lookup = crate::routines::scopes::Lookup {
-            catalog: self.catalog,
-            search_path: self.search_path,
-            database: self.database,
-        };
-        crate::routines::kept::expand_kept(lookup, &mut parsed)?;
-        Ok(parsed)
-    }
-}
-
 /// Expressions that make result rows from table rows, and how the rows look.
 #[derive(Clone, Debug)]
 pub struct Projection {

@@ -2,7 +2,6 @@
 
 use super::dump::{CATALOGS, OTHER_CATALOGS};
 use super::pg_tables::{Object, has_primary_key, object, primary_key_oid};
-use super::routines;
 use crate::context::Context;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::{Index, IndexForm, Table};
@@ -46,16 +45,7 @@ pub(super) fn list(table: &Table, columns: &[usize]) -> String {
 }
 
 /// Functions that give the object ids of names. Those of this program's own names fail where there is nothing of a name.
-pub(super) const NAMED: [&str; 8] = [
-    "meridian_regclass",
-    "meridian_regtype",
-    "meridian_regproc",
-    "meridian_regprocedure",
-    "to_regclass",
-    "to_regtype",
-    "to_regproc",
-    "to_regprocedure",
-];
+pub(super) const NAMED: [&str; 4] = ["meridian_regclass", "meridian_regtype", "to_regclass", "to_regtype"];
 
 /// Object ids of relations or types by their names, NULL for NULL. Errors: 42P01, 42704.
 pub(super) fn named(
@@ -67,10 +57,6 @@ pub(super) fn named(
         "meridian_regclass" => relation_named(context, &name).map(Some),
         "to_regclass" => Ok(relation_named(context, &name).ok()),
         "to_regtype" => Ok(type_named(context, &name)),
-        "meridian_regproc" => routines::named(context, &name, false).map(Some),
-        "meridian_regprocedure" => routines::named(context, &name, true).map(Some),
-        "to_regproc" => Ok(routines::named(context, &name, false).ok()),
-        "to_regprocedure" => Ok(routines::named(context, &name, true).ok()),
         _ => match name.parse().ok().or_else(|| type_named(context, &name)) {
             Some(found) => Ok(Some(found)),
             None => {

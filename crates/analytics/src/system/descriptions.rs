@@ -2,7 +2,6 @@
 
 use super::Made;
 use super::pg_tables::{DATABASE, check_oid, primary_key_oid, schema_oid};
-use super::routines::PROC;
 use crate::context::Context;
 use base::comments::Commented;
 use base::roles::Object;
@@ -15,6 +14,7 @@ const NAMESPACE: u32 = 2615;
 const CONSTRAINT: u32 = 2606;
 const DATABASES: u32 = 1262;
 const ROLES: u32 = 1260;
+const PROC: u32 = 1255;
 
 /// What a comment is about: a catalog, an object of it, a column of that.
 type Place = (u32, u32, u32);

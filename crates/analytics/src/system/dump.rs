@@ -150,10 +150,14 @@ pub(super) fn question(statement: &Statement) -> Option<Statement> {
     if text.contains("AS funciargs") {
         return parse("SELECT * FROM pg_catalog.meridian_dump_function_details WHERE oid = $1");
     }
-    if text.contains("p.proargtypes")
-        && text.contains("LEFT JOIN pg_init_privs")
-        && text.contains("FROM pg_proc")
-    {
+    // There are no aggregate functions of users.
+    if text.contains("AS aggname") {
+        return parse(
+            "SELECT *, proname AS aggname, pronamespace AS aggnamespace, proacl AS aggacl \
+             FROM pg_catalog.meridian_dump_functions WHERE false",
+        );
+    }
+    if text.contains("p.prolang") && text.contains("LEFT JOIN pg_init_privs") {
         return parse("SELECT * FROM pg_catalog.meridian_dump_functions ORDER BY oid");
     }
     if !text.contains("tableoid") && !text.contains("tbloid") {

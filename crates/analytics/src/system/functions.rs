@@ -117,9 +117,9 @@ impl ScalarUDFImpl for CatalogFunction {
                     (0..rows).map(|row| self.next_value(&arrays, row)).collect::<Result<Vec<_>>>()?;
                 Arc::new(Int64Array::from(values))
             }
-            DataType::Int64 if definitions::NAMED.contains(&self.name) => {
+            DataType::Int64 if routines::are_named(self.name) => {
                 let names = (0..rows).map(|row| word(&arrays, 0, row));
-                Arc::new(definitions::named(&self.asked.context(), self.name, names)?)
+                Arc::new(routines::numbers(&self.asked.context(), self.name, names)?)
             }
             DataType::FixedSizeBinary(size) => {
                 let values = (0..rows).flat_map(|_| self.asked.analytics.node.generators.random_uuid());

@@ -97,8 +97,6 @@ pub(super) fn make(context: &Context<'_>, name: &str) -> Option<Made> {
         "pg_extension" => cluster::extensions(),
         "pg_enum" => super::user_types::pg_enum(context),
         "meridian_dump_types" => super::user_types::dumped(context),
-        "meridian_dump_functions" => super::routines::dumped(context),
-        "meridian_dump_function_details" => super::routines::dumped_details(context),
         _ => return None,
     })
 }

@@ -3,6 +3,7 @@
 
 pub(super) mod standard;
 
+use super::definitions;
 use super::domains;
 use super::pg_tables::schema_oid;
 use super::{Made, privileges, user_types};
@@ -12,6 +13,9 @@ use base::identifier::quoted;
 use base::roles::Object;
 use base::routines::{Language, Parallel, Parameter, ResultOf, Routine, TypeOf, Volatility};
 use base::{DataType, Datum, TableId};
+use datafusion::arrow::array::Int64Array;
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
 use sql::lower::{FIRST_OID, oid};
 use sql::parse::{RoutineKind, Signature};
 use sql::routines;
@@ -29,7 +33,7 @@ const RECORD: u32 = 2249;
 const VOID: u32 = 2278;
 const TRIGGER: u32 = 2279;
 /// Object id of `pg_proc`.
-pub(super) const PROC: u32 = 1255;
+const PROC: u32 = 1255;
 
 /// The routine of an object id.
 pub(super) fn routine_of<'a>(context: &Context<'a>, number: i64) -> Option<&'a Arc<Routine>> {
@@ -96,7 +100,7 @@ fn type_number(of: TypeOf) -> u32 {
 }
 
 fn relation_shown(context: &Context<'_>, id: TableId) -> String {
-    super::definitions::relation_shown(context, oid(id).into())
+    definitions::relation_shown(context, oid(id).into())
 }
 
 /// `pg_get_function_result`; `None` for a procedure.
@@ -187,7 +191,7 @@ fn standard_body(routine: &Routine) -> Option<String> {
 
 /// The object id of a function by its name, as `regproc` (without argument types) or `regprocedure` reads it. Errors:
 /// 42883, 42725.
-pub(super) fn named(context: &Context<'_>, name: &str, has_types: bool) -> SqlResult<i64> {
+fn named(context: &Context<'_>, name: &str, has_types: bool) -> SqlResult<i64> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
@@ -225,6 +229,31 @@ fn shown(context: &Context<'_>, number: i64, with_types: bool) -> String {
     format!("{name}({})", types.join(","))
 }
 
+/// Functions that give the object ids of routines by their names. Those of this program's own names fail where there is none.
+const NAMED: [&str; 4] = ["meridian_regproc", "meridian_regprocedure", "to_regproc", "to_regprocedure"];
+
+/// Whether a function gives the object ids of names: of routines, or of relations and types.
+pub(super) fn are_named(function: &str) -> bool {
+    NAMED.contains(&function) || definitions::NAMED.contains(&function)
+}
+
+/// Object ids by names, NULL for NULL. Errors: 42883, 42725, 42P01, 42704.
+pub(super) fn numbers(
+    context: &Context<'_>,
+    function: &str,
+    names: impl Iterator<Item = Option<String>>,
+) -> Result<Int64Array> {
+    if !NAMED.contains(&function) {
+        return definitions::named(context, function, names);
+    }
+    let one = |name: String| {
+        let found = named(context, &name, function.ends_with("procedure"));
+        if function.starts_with("to_") { Ok(found.ok()) } else { found.map(Some) }
+    };
+    let found = names.map(|name| name.map_or(Ok(None), one)).collect::<SqlResult<Int64Array>>();
+    found.map_err(|error| DataFusionError::External(Box::new(error)))
+}
+
 fn result_number(routine: &Routine) -> u32 {
     match &routine.result {
         ResultOf::Procedure | ResultOf::Void => VOID,
@@ -235,7 +264,12 @@ fn result_number(routine: &Routine) -> u32 {
     }
 }
 
-/// A column of a routine's row in `pg_proc`; `None` is null. Of an array, its elements.
+/// An array as its text.
+fn array(elements: impl Iterator<Item = String>) -> String {
+    base::text::array::display(&elements.map(Some).collect::<Vec<_>>())
+}
+
+/// A column of a routine's row in `pg_proc`; `None` is null. Of a list, its elements.
 pub(super) fn field(context: &Context<'_>, routine: &Routine, name: &str) -> Option<Vec<String>> {
     let one = |text: String| Some(vec![text]);
     let table = match &routine.result {
@@ -280,15 +314,15 @@ pub(super) fn field(context: &Context<'_>, routine: &Routine, name: &str) -> Opt
         "proargtypes" => Some(routine.types().map(|of| type_number(of).to_string()).collect()),
         "proallargtypes" if !table.is_empty() => {
             let all = routine.types().chain(table.iter().map(|(_, of)| *of));
-            Some(all.map(|of| type_number(of).to_string()).collect())
+            one(array(all.map(|of| type_number(of).to_string())))
         }
         "proargmodes" if !table.is_empty() => {
             let given = routine.parameters.iter().map(|_| "i");
-            Some(given.chain(table.iter().map(|_| "t")).map(str::to_string).collect())
+            one(array(given.chain(table.iter().map(|_| "t")).map(str::to_string)))
         }
         "proargnames" if is_named => {
             let given = routine.parameters.iter().map(|parameter| parameter.name.clone().unwrap_or_default());
-            Some(given.chain(table.iter().map(|(name, _)| name.clone())).collect())
+            one(array(given.chain(table.iter().map(|(name, _)| name.clone()))))
         }
         "proargdefaults" if routine.required() < routine.parameters.len() => {
             let defaults = routine.parameters.iter().filter_map(|parameter| parameter.default.clone());

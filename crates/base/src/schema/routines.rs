@@ -15,14 +15,14 @@ impl Catalog {
         if other.is_some_and(|other| other.id != routine.id) {
             return Err(stale_schema());
         }
-        self.next_id = self.next_id.max(routine.id.0 + 1);
+        self.claim(routine.id);
         Arc::make_mut(&mut self.routines).0.insert(routine.id, Arc::new(routine.clone()));
         Ok(())
     }
 
     pub(crate) fn drop_routine(&mut self, id: TableId) -> SqlResult<()> {
         Arc::make_mut(&mut self.routines).0.remove(&id).ok_or_else(stale_schema)?;
-        Arc::make_mut(&mut self.roles).forget_relation(id);
+        self.forget_rights(id);
         Ok(())
     }
 

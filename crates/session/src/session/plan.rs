@@ -98,6 +98,22 @@ impl CheckedPlan {
 }
 
 impl Plan {
+    /// The verb of a plan that writes.
+    pub(super) fn verb(&self) -> Option<&'static str> {
+        match self {
+            Plan::Insert(..) => Some("INSERT"),
+            Plan::Modify(plan) if plan.set.is_some() => Some("UPDATE"),
+            Plan::Modify(_) => Some("DELETE"),
+            Plan::Rich(plan) => Some(plan.word),
+            Plan::Merge(_) => Some("MERGE"),
+            Plan::With(plan) => plan.word,
+            Plan::Checked(plan) => plan.write.verb(),
+            Plan::Routine(plan) => plan.word,
+            Plan::Calls(plan) => plan.word,
+            _ => None,
+        }
+    }
+
     /// Columns of the rows it returns.
     pub fn columns(&self) -> Option<Arc<Vec<Column>>> {
         match self {
@@ -122,22 +138,6 @@ impl Plan {
             Plan::Checked(plan) => plan.columns.clone(),
             Plan::LockedJoin(plan) => Some(plan.columns.clone()),
         }
-    }
-}
-
-/// The verb of a plan that writes.
-pub(super) fn word_of(plan: &Plan) -> Option<&'static str> {
-    match plan {
-        Plan::Insert(..) => Some("INSERT"),
-        Plan::Modify(plan) if plan.set.is_some() => Some("UPDATE"),
-        Plan::Modify(_) => Some("DELETE"),
-        Plan::Rich(plan) => Some(plan.word),
-        Plan::Merge(_) => Some("MERGE"),
-        Plan::With(plan) => plan.word,
-        Plan::Checked(plan) => word_of(&plan.write),
-        Plan::Routine(plan) => plan.word,
-        Plan::Calls(plan) => plan.word,
-        _ => None,
     }
 }
 
@@ -177,7 +177,9 @@ pub(super) fn plan_permitted(
     if let Some(plan) = programs::plan_calls(context, statement, parameters)? {
         return Ok(plan);
     }
-    if let Some(plan) = RoutinePlan::of(context, statement, parameters)? {
+    let planner =
+        |statement: &Statement, types: &mut ParameterTypes| plan_permitted(context, statement, types);
+    if let Some(plan) = RoutinePlan::of(context, &names_of(context), statement, parameters, &planner)? {
         return Ok(Plan::Routine(Box::new(plan)));
     }
     let statement = &*sql::with::unwrapped(statement);

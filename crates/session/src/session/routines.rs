@@ -4,9 +4,8 @@
 //! the other in the open transaction, or in one of their own. KEEPS: a call is answered when all its statements have run,
 //! and what one of them wrote the next one reads.
 
-use super::Session;
-use super::plan::{self, Plan};
 use super::write::Written;
+use super::{Plan, Session};
 use crate::response::Response;
 use analytics::Context;
 use base::error::{SqlError, SqlResult};
@@ -14,7 +13,8 @@ use base::routines::{Language, ResultOf, Routine, TypeOf};
 use base::{DataType, Datum};
 use sql::lower::scope::ParameterTypes;
 use sql::names;
-use sql::routines::resolve::{Resolved, Types, resolve};
+use sql::privileges::Check;
+use sql::routines::resolve::{Resolved, Types, resolve, unfit};
 use sql::routines::scopes::{Lookup, Scopes};
 use sql::routines::{body, expand};
 use sql::types::Column;
@@ -33,6 +33,9 @@ const DEPTH_MAX: usize = 16;
 thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
+
+/// Plans a statement whose privileges were asked for.
+pub type Planner<'p> = &'p dyn Fn(&Statement, &mut ParameterTypes) -> SqlResult<Plan>;
 
 /// A call that is a statement of its own.
 pub struct RoutinePlan {
@@ -59,8 +62,10 @@ impl RoutinePlan {
     /// Errors: those of its statements, 54001 for functions that call themselves.
     pub fn of(
         context: &Context<'_>,
+        check: &Check<'_>,
         statement: &Statement,
         parameters: &mut ParameterTypes,
+        plan: Planner<'_>,
     ) -> SqlResult<Option<RoutinePlan>> {
         if context.catalog.routines.0.is_empty() {
             return Ok(None);
@@ -72,14 +77,33 @@ impl RoutinePlan {
             return Ok(None);
         }
         let lookup = lookup_of(context);
-        let is_inlined = !matches!(routine.result, ResultOf::Void | ResultOf::Procedure | ResultOf::Trigger)
-            && expand::single_query(lookup, &routine)?.is_some();
-        if is_inlined || routine.result == ResultOf::Trigger {
+        if routine.result == ResultOf::Trigger {
             return Ok(None);
         }
+        if !matches!(routine.result, ResultOf::Void | ResultOf::Procedure)
+            && let Some(query) = expand::single_query(lookup, &routine)?
+        {
+            // Rows come in the order of the body where nothing stands around the call.
+            let is_ordered = routine.is_set() && query.order_by.is_some();
+            return match is_ordered {
+                true => Ok(RoutinePlan::of_call(context, check, &called, parameters, plan).ok()),
+                false => Ok(None),
+            };
+        }
+        RoutinePlan::of_call(context, check, &called, parameters, plan).map(Some)
+    }
+
+    fn of_call(
+        context: &Context<'_>,
+        check: &Check<'_>,
+        called: &Called,
+        parameters: &mut ParameterTypes,
+        plan: Planner<'_>,
+    ) -> SqlResult<RoutinePlan> {
+        let routine = called.resolved.routine.clone();
+        let lookup = lookup_of(context);
         let _deeper = Deeper::enter(&routine)?;
-        let check = plan::names_of(context);
-        expand::permit(&check, &routine)?;
+        expand::permit(check, &routine)?;
         let types = ParameterTypes(routine.types().map(|of| Some(of.data_type)).collect());
         let mut all = body::statements(lookup.catalog, lookup.search_path, lookup.database, &routine)?;
         body::refuse_others(&all)?;
@@ -87,17 +111,17 @@ impl RoutinePlan {
         let mut statements = Vec::with_capacity(all.len());
         for statement in &all {
             check.statement(statement)?;
-            statements.push(plan::plan_permitted(context, statement, &mut types.clone())?);
+            statements.push(plan(statement, &mut types.clone())?);
         }
-        let word = statements.iter().find_map(plan::word_of);
-        let arguments = match arguments_of(&check, &called.resolved)? {
-            Some(query) => Some(Box::new(plan::plan_permitted(context, &query, parameters)?)),
+        let word = statements.iter().find_map(Plan::verb);
+        let arguments = match arguments_of(check, &called.resolved)? {
+            Some(query) => Some(Box::new(plan(&query, parameters)?)),
             None => None,
         };
         let result = expand::columns(context.catalog, &routine);
-        let columns = columns(&routine, &called, &result)?;
+        let columns = columns(&routine, called, &result)?;
         let result = result.into_iter().map(|(_, of)| of).collect();
-        Ok(Some(RoutinePlan { routine, arguments, statements, result, columns, word }))
+        Ok(RoutinePlan { routine, arguments, statements, result, columns, word })
     }
 
     pub fn tag(&self) -> &'static str {
@@ -146,6 +170,12 @@ fn called(
                 _ => &none,
             };
             let resolved = found(&function.name, arguments)?;
+            if resolved.is_none()
+                && let Some(mut error) = unfit(types, &function.name, arguments)
+            {
+                error.message = error.message.replacen("function", "procedure", 1);
+                return Err(error);
+            }
             if let Some(resolved) = resolved.as_ref().filter(|resolved| !resolved.routine.is_procedure()) {
                 let shown = sql::routines::spaced_signature(context.catalog, &resolved.routine);
                 return Err(SqlError::new(base::SqlState(*b"42809"), format!("{shown} is not a procedure"))
@@ -157,16 +187,7 @@ fn called(
         _ => return Ok(None),
     };
     let SetExpr::Select(select) = query.body.as_ref() else { return Ok(None) };
-    let is_bare = query.with.is_none()
-        && query.order_by.is_none()
-        && query.limit_clause.is_none()
-        && query.fetch.is_none()
-        && query.locks.is_empty()
-        && select.selection.is_none()
-        && select.having.is_none()
-        && select.distinct.is_none()
-        && matches!(&select.group_by, ast::GroupByExpr::Expressions(by, _) if by.is_empty());
-    let ([item], true) = (select.projection.as_slice(), is_bare) else { return Ok(None) };
+    let ([item], true) = (select.projection.as_slice(), is_bare(query, select)) else { return Ok(None) };
     match (item, select.from.as_slice()) {
         (SelectItem::UnnamedExpr(Expr::Function(function)), [])
         | (SelectItem::ExprWithAlias { expr: Expr::Function(function), .. }, []) => {
@@ -195,8 +216,22 @@ fn called(
     }
 }
 
+/// Whether a query is a list and what is in FROM, and nothing else.
+fn is_bare(query: &ast::Query, select: &ast::Select) -> bool {
+    query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && query.locks.is_empty()
+        && select.into.is_none()
+        && select.selection.is_none()
+        && select.having.is_none()
+        && select.distinct.is_none()
+        && matches!(&select.group_by, ast::GroupByExpr::Expressions(by, _) if by.is_empty())
+}
+
 /// A query of one row, which is the arguments.
-fn arguments_of(check: &sql::privileges::Check<'_>, resolved: &Resolved) -> SqlResult<Option<Statement>> {
+fn arguments_of(check: &Check<'_>, resolved: &Resolved) -> SqlResult<Option<Statement>> {
     let parameters = &resolved.routine.parameters;
     if parameters.is_empty() {
         return Ok(None);

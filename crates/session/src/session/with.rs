@@ -5,9 +5,8 @@
 //! behind it. KEEPS: each part reads what was there before the statement, and foreign keys are kept at its end.
 
 use super::Session;
-use super::plan::{self, Plan, word_of};
+use super::plan::{self, Plan};
 use super::transaction::PartRows;
-use super::whole::Whole;
 use super::write::Written;
 use crate::response::Response;
 use analytics::Context;
@@ -79,10 +78,10 @@ impl WithPlan {
             };
             Arc::new(columns.iter().map(known).collect())
         });
-        let writes = parts.iter().map(|part| &part.plan).chain([&main]).any(|plan| word_of(plan).is_some());
+        let writes = parts.iter().map(|part| &part.plan).chain([&main]).any(|plan| plan.verb().is_some());
         // As PostgreSQL says it: the statement is what stands around its parts.
-        let word = writes.then(|| word_of(&main).unwrap_or("SELECT"));
-        let tag = if word_of(&main) == Some("INSERT") { "INSERT 0" } else { word.unwrap_or("SELECT") };
+        let word = writes.then(|| main.verb().unwrap_or("SELECT"));
+        let tag = if main.verb() == Some("INSERT") { "INSERT 0" } else { word.unwrap_or("SELECT") };
         Ok(WithPlan { parts, main, catalog, columns, tag, word })
     }
 
@@ -133,10 +132,8 @@ impl Session {
                 Box::pin(self.insert_buffered(&plan, computations.conflict.as_ref(), parameters)).await
             }
             Plan::Modify(plan) => Box::pin(self.modify_buffered(plan, parameters)).await,
-            Plan::Rich(plan) => Box::pin(self.whole_buffered(Whole::Rich(plan), parameters, attempts)).await,
-            Plan::Merge(plan) => {
-                Box::pin(self.whole_buffered(Whole::Merge(plan), parameters, attempts)).await
-            }
+            Plan::Rich(plan) => Box::pin(self.rich_buffered(plan, parameters, attempts)).await,
+            Plan::Merge(plan) => Box::pin(self.merge_buffered(plan, parameters, attempts)).await,
             plan => match Box::pin(self.run_plan(plan, parameters)).await? {
                 Response::Rows(mut rows) => {
                     let returned = self.collected(&mut rows.stream).await?;

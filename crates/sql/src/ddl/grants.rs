@@ -1,7 +1,7 @@
 //! GRANT, REVOKE and OWNER TO as changes of the catalog, and who may change it at all.
 
 use super::roles::{forbidden, invalid_grant};
-use super::{Ddl, DdlContext};
+use super::{Ddl, DdlContext, routines};
 use crate::names;
 use crate::privileges::denied;
 use base::TableId;
@@ -201,7 +201,7 @@ impl DdlContext<'_> {
         use ast::GrantObjects as G;
         let catalog = self.catalog;
         Ok(match objects {
-            G::Tables(names) if names.first().is_some_and(is_routine) => {
+            G::Tables(names) if names.first().is_some_and(routines::is_granted) => {
                 let found = names.iter().map(|name| self.granted_routine(name));
                 (found.collect::<SqlResult<_>>()?, Privileges::EXECUTE, "function")
             }
@@ -252,20 +252,6 @@ impl DdlContext<'_> {
             }
             _ => return Err(SqlError::unsupported("GRANT on this kind of object")),
         })
-    }
-
-    /// What GRANT … ON FUNCTION, PROCEDURE or ROUTINE names; a procedure may be one that the program brings.
-    fn granted_routine(&self, name: &ast::ObjectName) -> SqlResult<Object> {
-        let named = crate::parse::granted_routine(name)?;
-        let named = named.ok_or_else(|| SqlError::unsupported("GRANT on functions and tables at once"))?;
-        match self.find_routine(&named) {
-            Ok(routine) => Ok(Object::Relation(routine.id)),
-            Err(error) if named.kind == crate::parse::RoutineKind::Function => Err(error),
-            Err(_) => {
-                let name = names::parts(&named.name)?.pop().expect("a name has a part");
-                Ok(Object::Procedure(name))
-            }
-        }
     }
 
     /// Errors: 3F000.
@@ -439,18 +425,8 @@ impl DdlContext<'_> {
                     self.check_create(&domain.schema)?;
                     owned.push(Object::Relation(domain.id));
                 }
-                SchemaAction::PutRoutine(routine) if self.catalog.routines.0.contains_key(&routine.id) => {
-                    self.check_owner(&Object::Relation(routine.id))?;
-                }
-                SchemaAction::PutRoutine(routine) => {
-                    self.check_create(&routine.schema)?;
-                    owned.push(Object::Relation(routine.id));
-                }
-                SchemaAction::DropRoutine(id) => {
-                    let schema = self.catalog.routines.0.get(id).map(|of| Object::Schema(of.schema.clone()));
-                    if !schema.is_some_and(|schema| self.roles().owns(self.standing, &schema)) {
-                        self.check_owner(&Object::Relation(*id))?;
-                    }
+                SchemaAction::PutRoutine(_) | SchemaAction::DropRoutine(_) => {
+                    owned.extend(self.permit_routine(action)?);
                 }
                 SchemaAction::DropType(id) => {
                     let schema = self.catalog.types.schema_of(*id);
@@ -473,10 +449,6 @@ impl DdlContext<'_> {
         ddl.actions.extend(changes.into_iter().map(SchemaAction::Roles));
         Ok(ddl)
     }
-}
-
-fn is_routine(name: &ast::ObjectName) -> bool {
-    matches!(crate::parse::granted_routine(name), Ok(Some(_)) | Err(_))
 }
 
 fn rights_of(roles: &Roles, object: &Object, grantee: RoleId) -> Rights {

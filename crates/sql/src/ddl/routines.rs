@@ -42,6 +42,41 @@ impl DdlContext<'_> {
         }
     }
 
+    /// What GRANT … ON FUNCTION, PROCEDURE or ROUTINE names; a procedure may be one that the program brings.
+    pub(super) fn granted_routine(&self, name: &ast::ObjectName) -> SqlResult<Object> {
+        let named = crate::parse::granted_routine(name)?;
+        let named = named.ok_or_else(|| SqlError::unsupported("GRANT on functions and tables at once"))?;
+        match self.find_routine(&named) {
+            Ok(routine) => Ok(Object::Relation(routine.id)),
+            Err(error) if named.kind == crate::parse::RoutineKind::Function => Err(error),
+            Err(_) => {
+                let name = names::parts(&named.name)?.pop().expect("a name has a part");
+                Ok(Object::Procedure(name))
+            }
+        }
+    }
+
+    /// Holds a change of a routine against what the acting role may do; answers what is new. Errors: 42501.
+    pub(super) fn permit_routine(&self, action: &SchemaAction) -> SqlResult<Option<Object>> {
+        match action {
+            SchemaAction::PutRoutine(routine) if self.catalog.routines.0.contains_key(&routine.id) => {
+                self.check_owner(&Object::Relation(routine.id)).map(|()| None)
+            }
+            SchemaAction::PutRoutine(routine) => {
+                self.check_create(&routine.schema)?;
+                Ok(Some(Object::Relation(routine.id)))
+            }
+            SchemaAction::DropRoutine(id) => {
+                let schema = self.catalog.routines.0.get(id).map(|of| Object::Schema(of.schema.clone()));
+                if !schema.is_some_and(|schema| self.roles().owns(self.standing, &schema)) {
+                    self.check_owner(&Object::Relation(*id))?;
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
     pub(super) fn find_routine(&self, named: &Signature) -> SqlResult<&Arc<Routine>> {
         routines::find(self.catalog, self.search_path, self.database, named)
     }
@@ -313,6 +348,11 @@ impl DdlContext<'_> {
         ddl.actions.extend(gone.iter().map(|routine| SchemaAction::DropRoutine(routine.id)));
         Ok(ddl)
     }
+}
+
+/// Whether a name behind GRANT or REVOKE is a routine's.
+pub(super) fn is_granted(name: &ast::ObjectName) -> bool {
+    matches!(crate::parse::granted_routine(name), Ok(Some(_)) | Err(_))
 }
 
 /// Errors: 0A000 for options that there are not here, 42P13 and 42601 for those that a procedure has not.

@@ -4,6 +4,7 @@ use super::scopes::{Lookup, Scopes};
 use crate::lower::output_name;
 use crate::names;
 use crate::walk::{self, WalkMut};
+use base::DataType;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::routines::Routine;
 use base::schema::Catalog;
@@ -181,6 +182,24 @@ pub fn put_types(statements: &mut Vec<Statement>, routine: &Routine) -> SqlResul
         let name = super::written_type(of.data_type);
         typed.push(crate::parse::parse_expr(&format!("CAST(${} AS {name})", nth + 1))?);
     }
+    put_arguments(statements, &typed);
+    Ok(())
+}
+
+/// A value of its type for each argument, to plan what can be planned over values alone.
+pub fn put_samples(statements: &mut Vec<Statement>, routine: &Routine) -> SqlResult<()> {
+    let mut samples = Vec::with_capacity(routine.parameters.len());
+    for of in routine.types() {
+        samples.push(crate::parse::parse_expr(&match of.data_type {
+            DataType::SmallInt | DataType::Integer | DataType::BigInt => "1".to_string(),
+            other => format!("CAST(NULL AS {})", super::written_type(other)),
+        })?);
+    }
+    put_arguments(statements, &samples);
+    Ok(())
+}
+
+fn put_arguments(statements: &mut Vec<Statement>, typed: &[Expr]) {
     let _: ControlFlow<()> = walk::expressions_mut(statements, |e| {
         let at = argument_of(e).map(|nth| nth.wrapping_sub(1));
         if let Some(argument) = at.and_then(|at| typed.get(at)) {
@@ -189,7 +208,6 @@ pub fn put_types(statements: &mut Vec<Statement>, routine: &Routine) -> SqlResul
         ControlFlow::Continue(())
     });
     bare_limits(statements);
-    Ok(())
 }
 
 /// LIMIT and OFFSET by a number or a parameter, without the cast around it: there they are planned.

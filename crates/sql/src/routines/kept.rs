@@ -3,6 +3,7 @@
 use super::expand::{Expansion, Spent, calls_some};
 use super::resolve::named;
 use super::scopes::Lookup;
+use crate::lower::Lowering;
 use crate::lower::scope::ParameterTypes;
 use crate::privileges::Check;
 use crate::views::quoted;
@@ -93,5 +94,15 @@ pub fn qualify(lookup: Lookup<'_>, tree: &mut (impl walk::NodeMut + ?Sized)) {
     }
     if !lookup.catalog.routines.0.is_empty() {
         let _ = tree.walk_mut(&mut Names(lookup));
+    }
+}
+
+impl Lowering<'_> {
+    /// An expression that the catalog keeps, such as a default, without functions of users.
+    pub fn kept_expression(&self, sql: &str) -> SqlResult<Expr> {
+        let mut parsed = crate::parse::parse_expr(sql)?;
+        let lookup = Lookup { catalog: self.catalog, search_path: self.search_path, database: self.database };
+        expand_kept(lookup, &mut parsed)?;
+        Ok(parsed)
     }
 }

@@ -243,7 +243,10 @@ pub(super) fn put(node: &mut (impl NodeMut + Node + ?Sized), bound: &[Expr], onc
             && let Some(argument) = bound.get(at).filter(|_| once.get(at) == Some(&false))
         {
             *e = match argument {
-                Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Cast { .. } => {
+                Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Nested(_) => {
+                    argument.clone()
+                }
+                Expr::Cast { data_type, .. } if !matches!(data_type, ast::DataType::Array(_)) => {
                     argument.clone()
                 }
                 other => Expr::Nested(Box::new(other.clone())),

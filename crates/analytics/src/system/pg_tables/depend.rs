@@ -1,7 +1,6 @@
 //! `pg_depend`.
 
 use super::super::Made;
-use super::super::routines::PROC;
 use super::{INT, OID, TEXT, default_oid, int, text};
 use crate::context::Context;
 use base::TableId;
@@ -15,6 +14,7 @@ pub(super) fn depend(context: &Context<'_>) -> Made {
     const CLASS: u32 = 1259;
     const DEFAULT: u32 = 2604;
     const TYPE: u32 = 1247;
+    const PROC: u32 = 1255;
     let mut made = Made::new(&[
         ("classid", OID),
         ("objid", OID),

@@ -9,7 +9,7 @@ use super::callees::{lookup, plan_arguments, resolved, written};
 use super::per_row::{self, Item};
 use super::taking::{Calls, Found, in_from};
 use super::{Compiled, Session, kinds};
-use crate::session::plan::{self, Plan, word_of};
+use crate::session::plan::{self, Plan};
 use crate::session::write::Written;
 use analytics::Context;
 use base::error::SqlResult;
@@ -99,7 +99,7 @@ pub(in crate::session) fn plan_calls(
     }
     types.0.truncate(given);
     *parameters = types;
-    let word = word_of(&main);
+    let word = main.verb();
     let tag = if word == Some("INSERT") { "INSERT 0" } else { word.unwrap_or("SELECT") };
     let columns = without_own(&main, &made);
     Ok(Some(Plan::Calls(Box::new(CallsPlan {

@@ -8,7 +8,7 @@ use crate::walk;
 use base::DataType;
 use base::error::{SqlError, SqlResult};
 use base::routines::{Language, ResultOf, Routine, TypeOf};
-use sqlparser::ast::{Expr, ObjectName, SetExpr, Statement};
+use sqlparser::ast::{Expr, ObjectName, Statement};
 use std::ops::ControlFlow;
 
 impl DdlContext<'_> {
@@ -29,16 +29,35 @@ impl DdlContext<'_> {
         self.check_statements(routine, statements)
     }
 
-    fn check_statements(&self, routine: &Routine, mut statements: Vec<Statement>) -> SqlResult<()> {
-        let types: Vec<DataType> = routine.types().map(|of| of.data_type).collect();
-        body::refuse_others(&statements)?;
-        body::put_types(&mut statements, routine)?;
-        let last = statements.pop();
-        for statement in &statements {
-            self.shapes.columns_of(statement, &types)?;
+    /// Columns of what the last statement gives back; `None` if it gives nothing, or there is no statement.
+    fn columns_of_body(&self, routine: &Routine, statements: &[Statement]) -> SqlResult<Option<Vec<Column>>> {
+        let mut typed = statements.to_vec();
+        body::put_types(&mut typed, routine)?;
+        match self.planned_body(routine, &typed) {
+            // Some functions are planned over values alone.
+            Err(error) => {
+                let mut samples = statements.to_vec();
+                body::put_samples(&mut samples, routine)?;
+                self.planned_body(routine, &samples).map_err(|_| error)
+            }
+            planned => planned,
         }
+    }
+
+    fn planned_body(&self, routine: &Routine, statements: &[Statement]) -> SqlResult<Option<Vec<Column>>> {
+        let types: Vec<DataType> = routine.types().map(|of| of.data_type).collect();
+        let mut columns = None;
+        for statement in statements {
+            columns = self.shapes.columns_of(statement, &types)?;
+        }
+        Ok(columns)
+    }
+
+    fn check_statements(&self, routine: &Routine, statements: Vec<Statement>) -> SqlResult<()> {
+        body::refuse_others(&statements)?;
+        let columns = self.columns_of_body(routine, &statements)?;
         if matches!(routine.result, ResultOf::Void | ResultOf::Procedure) {
-            return last.map_or(Ok(()), |last| self.shapes.columns_of(&last, &types).map(|_| ()));
+            return Ok(());
         }
         let shown = match &routine.result {
             ResultOf::Table(columns) if columns.len() == 1 => routines::type_name(self.catalog, columns[0].1),
@@ -49,11 +68,7 @@ impl DdlContext<'_> {
             let told = format!("return type mismatch in function declared to return {shown}");
             SqlError::new(INVALID_DEFINITION, told).detail(detail)
         };
-        let columns = match &last {
-            Some(last) => self.shapes.columns_of(last, &types)?,
-            None => None,
-        };
-        let Some(columns) = columns.filter(|_| last.is_some()) else {
+        let Some(columns) = columns else {
             let detail = "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.";
             return Err(mismatch(detail));
         };
@@ -69,9 +84,8 @@ impl DdlContext<'_> {
         if columns.len() > wanted.len() {
             return Err(mismatch("Final statement returns too many columns."));
         }
-        let literals = last.as_ref().map(|last| untyped(last, columns.len())).unwrap_or_default();
-        for (at, ((column, wanted), is_literal)) in columns.iter().zip(&wanted).zip(literals).enumerate() {
-            if is_literal || may_become(column, wanted.data_type) {
+        for (at, (column, wanted)) in columns.iter().zip(&wanted).enumerate() {
+            if may_become(column, wanted.data_type) {
                 continue;
             }
             let from = routines::data_type_name(routines::unlimited(column.data_type));
@@ -97,20 +111,6 @@ fn calls_itself(statements: &Vec<Statement>, routine: &Routine) -> bool {
         _ => ControlFlow::Continue(()),
     });
     found.is_break() || routines::table_calls(statements).iter().any(|(name, _)| is_it(name))
-}
-
-/// Whether each of the columns is a literal that takes any type.
-fn untyped(statement: &Statement, count: usize) -> Vec<bool> {
-    let mut all = vec![false; count];
-    if let Statement::Query(query) = statement
-        && let SetExpr::Select(select) = query.body.as_ref()
-        && select.projection.len() == count
-    {
-        for (item, is_untyped) in select.projection.iter().zip(&mut all) {
-            *is_untyped = body::expression(item).is_some_and(body::is_untyped);
-        }
-    }
-    all
 }
 
 /// Whether a column's values are assigned to a type without a cast that is written out.

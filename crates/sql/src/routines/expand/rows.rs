@@ -59,6 +59,10 @@ impl Expansion<'_, '_> {
     fn rows(&mut self, call: &Resolved) -> SqlResult<Query> {
         let routine = &call.routine;
         let mut query = self.body(call)?;
+        // Rows of a table are in no order, and planning is easier without.
+        if query.limit_clause.is_none() && query.fetch.is_none() {
+            query.order_by = None;
+        }
         let wanted = self.columns(routine);
         let known = Scopes::default().outputs(self.lookup(), &query);
         let is_as_wanted = known.len() == wanted.len()
