@@ -120,9 +120,9 @@ impl Session {
             Box::pin(self.run_compiled(block, Vec::new())).await?;
             return Ok(Response::Command("DO".into()));
         }
-        let (mut attempts, told) = (0, self.told.notices.len());
+        let (mut attempts, told) = (0, self.notices_so_far());
         loop {
-            self.told.notices.truncate(told);
+            self.forget_notices(told);
             self.begin(self.is_read_only(), true);
             let result = Box::pin(self.run_compiled(block, Vec::new())).await;
             if self.settle(result, &mut attempts).await?.is_some() {
@@ -255,7 +255,7 @@ impl Session {
         let settings = open.rollback_to(SAVEPOINT).ok_or_else(lost)?;
         open.release(SAVEPOINT);
         *savepoints -= 1;
-        self.settings.go_back(&settings).into_iter().for_each(|name| self.report(name));
+        self.settings_as_of(&settings);
         Ok(())
     }
 }

@@ -86,9 +86,9 @@ impl Session {
             self.whole_buffered(plan, parameters, 0).await?
         } else {
             let mut attempts = 0;
-            let told = self.told.notices.len();
+            let told = self.notices_so_far();
             loop {
-                self.told.notices.truncate(told);
+                self.forget_notices(told);
                 // Writers at the table's home are nearer to it, and would get in the way each time.
                 let _waiting = match plan.reads_all_of().filter(|_| attempts > 1) {
                     Some(table) => self.lock_whole_afar(table).await?,

@@ -79,8 +79,7 @@ pub(in crate::session) fn plan_calls(
     }
     *parameters = declared;
     let given = highest_parameter(statement).max(parameters.0.len());
-    let mut types = parameters.clone();
-    types.0.resize(given, None);
+    let mut types = parameters.clone().of_count(given);
     let mut main = statement.clone();
     in_from(context, &types, &mut main)?;
     let changes = matches!(statement, Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_));
@@ -97,8 +96,7 @@ pub(in crate::session) fn plan_calls(
     if matches!(main, Plan::Utility(_) | Plan::With(_) | Plan::Checked(_)) {
         return Err(SqlError::unsupported("a function in PL/pgSQL in this statement"));
     }
-    types.0.truncate(given);
-    *parameters = types;
+    *parameters = types.of_count(given);
     let word = main.verb();
     let tag = if word == Some("INSERT") { "INSERT 0" } else { word.unwrap_or("SELECT") };
     let columns = without_own(&main, &made);
@@ -133,7 +131,7 @@ fn plan_each(
         let arguments = plan_arguments(context, &call.routine, call.arguments, types)?;
         if table.is_none() {
             let columns = kinds::columns(context.catalog, &call.routine);
-            types.0.push(Some(columns[0].1));
+            types.push(columns[0].1);
         }
         made.push(Call { routine: call.routine, arguments, table });
     }
@@ -190,7 +188,7 @@ pub(in crate::session) fn plan_call(
         return Err(SqlError::new(SqlState(*b"42809"), message).hint("To call a function, use SELECT."));
     }
     let given = highest_parameter(&Statement::Call(function.clone())).max(parameters.0.len());
-    parameters.0.resize(given, None);
+    *parameters = std::mem::take(parameters).of_count(given);
     let arguments = plan_arguments(context, &routine, arguments, parameters)?;
     Ok(Some(Plan::Calls(Box::new(CallsPlan {
         calls: vec![Call { routine, arguments, table: None }],

@@ -144,8 +144,8 @@ impl<'a> Calls<'a> {
                 let message = "trigger functions can only be called as triggers";
                 return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
-            ResultOf::One(of) => self.types.0.push(Some(of.data_type)),
-            ResultOf::Void => self.types.0.push(Some(DataType::Text)),
+            ResultOf::One(of) => self.types.push(of.data_type),
+            ResultOf::Void => self.types.push(DataType::Text),
             _ => {
                 return Err(SqlError::unsupported(format!("{shown}, which returns rows, as a value"))
                     .hint(format!("Use SELECT * FROM {}(…).", routine.name)));
