@@ -45,6 +45,7 @@ pub const HOUSE: &[Place] = &[
     pure(1, "workload"),
     pure(1, "scram"),
     pure(1, "templates"),
+    pure(1, "plpgsql"),
     pure(2, "node"),
     pure(3, "sim"),
     pure(4, "experiments"),

@@ -16,6 +16,7 @@ mod functions;
 mod pg_tables;
 mod privileges;
 mod questions;
+mod routines;
 mod sizes;
 mod time_zones;
 mod type_descriptions;
@@ -78,6 +79,12 @@ pub(super) fn table(context: &Context<'_>, name: &TableReference) -> Result<Opti
             let field =
                 |name: &str| domains.values().map(|d| domains::type_field(context, d, name)).collect();
             user_types::with_own(context, fixed, &field).map(Some)
+        }
+        (Some(fixed), "pg_proc") => {
+            let own = context.catalog.routines.0.values();
+            let rows: Vec<_> = own.collect();
+            let field = |name: &str| rows.iter().map(|of| routines::field(context, of, name)).collect();
+            user_types::appended("pg_proc", fixed, rows.len(), &field).map(Some)
         }
         (fixed, _) => Ok(fixed),
     }

@@ -53,11 +53,18 @@ impl Schema {
         schema.before.extend(domains(client).await?.into_iter().map(plain));
         let sequences = sequences(client, &schema.tables).await?;
         schema.before.extend(sequences.into_iter().map(plain));
+        // Defaults call functions, and what these read is made later.
+        let (alone, of_rows) = functions(client).await?;
+        if !alone.is_empty() || !of_rows.is_empty() {
+            schema.before.push(plain("SET check_function_bodies = off".into()));
+        }
+        schema.before.extend(alone.into_iter().map(plain));
         for table in &schema.tables {
             let (made, indexes) = made(client, table).await?;
             schema.before.push(made);
             schema.after.extend(indexes.into_iter().map(plain));
         }
+        schema.after.extend(of_rows.into_iter().map(plain));
         schema.after.extend(counts(client, &schema.tables).await?.into_iter().map(plain));
         Ok(schema)
     }
@@ -108,6 +115,23 @@ impl Column {
         let counts = |default: &String| default.starts_with("nextval('") && default.contains(&sequence);
         self.identity.is_empty() && self.default.as_ref().is_some_and(counts)
     }
+}
+
+/// Functions and procedures: those that need no table, and those that give a table's rows.
+async fn functions(client: &Client) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+    let sql = format!(
+        "SELECT pg_catalog.pg_get_functiondef(p.oid), \
+         p.prorettype = 2249 AND pg_catalog.pg_get_function_result(p.oid) NOT LIKE 'TABLE(%' \
+         FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
+         WHERE p.prokind IN ('f', 'p') AND {OURS} ORDER BY p.oid"
+    );
+    let (mut alone, mut of_rows) = (Vec::new(), Vec::new());
+    for row in texts(client, &sql).await? {
+        let [Some(definition), gives_rows] = &row[..] else { bail!("a function has no definition") };
+        let place = if gives_rows.as_deref() == Some("t") { &mut of_rows } else { &mut alone };
+        place.push(definition.clone());
+    }
+    Ok((alone, of_rows))
 }
 
 /// Enumerated types, with their labels in their order.

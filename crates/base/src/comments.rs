@@ -67,7 +67,10 @@ impl Catalog {
     fn has(&self, what: &Commented) -> bool {
         match what {
             Commented::Object(Object::Relation(id)) => {
-                self.relation(*id).is_some() || self.sequences.contains_key(id) || self.index(*id).is_some()
+                self.relation(*id).is_some()
+                    || self.sequences.contains_key(id)
+                    || self.routines.0.contains_key(id)
+                    || self.index(*id).is_some()
             }
             Commented::Object(Object::Column(id, column)) => self
                 .relation(*id)

@@ -28,6 +28,7 @@ pub mod patience;
 pub mod process;
 pub mod rng;
 pub mod roles;
+pub mod routines;
 pub mod row;
 pub mod schema;
 pub mod text;

@@ -5,6 +5,7 @@
 
 pub mod foreign;
 mod index;
+mod routines;
 mod sequence;
 
 use crate::comments::{Commented, Comments};
@@ -14,6 +15,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expr::Expr;
 use crate::rng::fnv1a;
 use crate::roles::{RoleChange, Roles};
+use crate::routines::{Routine, Routines};
 use crate::topology::Topology;
 use crate::user_types::UserTypes;
 use crate::views::View;
@@ -41,6 +43,7 @@ pub struct Catalog {
     pub views: BTreeMap<TableId, Arc<View>>,
     pub comments: Arc<Comments>,
     pub types: Arc<UserTypes>,
+    pub routines: Arc<Routines>,
 }
 
 /// A table. Columns are never renumbered; a dropped one keeps its place.
@@ -163,6 +166,9 @@ pub enum SchemaAction {
     PutEnum(EnumType),
     PutDomain(Domain),
     DropType(TableId),
+    /// A new function or procedure, or what has become of one.
+    PutRoutine(Routine),
+    DropRoutine(TableId),
 }
 
 /// A table's way to another region.
@@ -202,6 +208,7 @@ impl Default for Catalog {
             views: BTreeMap::new(),
             comments: Arc::default(),
             types: Arc::default(),
+            routines: Arc::default(),
         }
     }
 }
@@ -317,6 +324,8 @@ impl Catalog {
             SchemaAction::PutEnum(of) => self.put_enum(*of)?,
             SchemaAction::PutDomain(domain) => self.put_domain(domain)?,
             SchemaAction::DropType(id) => self.drop_type(*id)?,
+            SchemaAction::PutRoutine(routine) => self.put_routine(routine)?,
+            SchemaAction::DropRoutine(id) => self.drop_routine(*id)?,
             SchemaAction::Comment(what, text) => {
                 Arc::make_mut(&mut self.comments).set(what.clone(), text.as_deref());
             }
@@ -339,6 +348,7 @@ impl Catalog {
             *table = Arc::new(Table { version, ..table.retyped(of) });
         }
         self.retype_views(of);
+        self.retype_routines(of);
         Ok(())
     }
 
@@ -374,6 +384,16 @@ impl Catalog {
         }
         Arc::make_mut(&mut self.roles).forget_relation(id);
         Ok(())
+    }
+
+    /// An id is given.
+    fn claim(&mut self, id: TableId) {
+        self.next_id = self.next_id.max(id.0 + 1);
+    }
+
+    /// Something is gone that had an owner and privileges.
+    fn forget_rights(&mut self, id: TableId) {
+        Arc::make_mut(&mut self.roles).forget_relation(id);
     }
 
     fn claim_ids(&mut self, table: &Table) {

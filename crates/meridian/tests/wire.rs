@@ -42,6 +42,8 @@ mod enums;
 mod expressions;
 #[path = "wire/full_disk.rs"]
 mod full_disk;
+#[path = "wire/functions.rs"]
+mod functions;
 #[path = "wire/generated_columns.rs"]
 mod generated_columns;
 #[path = "wire/index_builds.rs"]
@@ -64,6 +66,8 @@ mod pgbench;
 mod pipelines;
 #[path = "wire/processes.rs"]
 mod processes;
+#[path = "wire/programs.rs"]
+mod programs;
 #[path = "wire/protocol.rs"]
 mod protocol;
 #[path = "wire/psql.rs"]

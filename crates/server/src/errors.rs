@@ -32,10 +32,13 @@ pub fn error_response(error: &SqlError, severity: &str) -> ErrorResponse {
 }
 
 pub fn notice_response(notice: &Notice) -> NoticeResponse {
-    NoticeResponse::new(vec![
+    let mut fields = vec![
         (b'S', notice.severity.to_string()),
         (b'V', notice.severity.to_string()),
         (b'C', notice.state.as_str().to_string()),
         (b'M', notice.message.clone()),
-    ])
+    ];
+    fields.extend(notice.detail.iter().map(|detail| (b'D', detail.clone())));
+    fields.extend(notice.hint.iter().map(|hint| (b'H', hint.clone())));
+    NoticeResponse::new(fields)
 }

@@ -219,8 +219,10 @@ pub enum TransactionStatus {
 /// Something the client should know that is not an error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
-    /// `NOTICE`, `WARNING` or `INFO`.
+    /// `NOTICE`, `WARNING`, `INFO`, `LOG` or `DEBUG`.
     pub severity: &'static str,
     pub state: base::SqlState,
     pub message: String,
+    pub detail: Option<String>,
+    pub hint: Option<String>,
 }

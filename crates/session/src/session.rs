@@ -35,12 +35,14 @@ mod parameters;
 mod pipeline;
 mod plan;
 mod prepared;
+mod programs;
 mod query;
 mod read;
 mod replicas;
 mod returning;
 mod rich;
 mod roles;
+mod routines;
 mod sequences;
 mod set_config;
 mod settings;
@@ -264,7 +266,10 @@ impl Session {
             Plan::LockedJoin(plan) => Box::pin(self.run_whole(Whole::LockedJoin(plan), parameters)).await,
             Plan::Checked(plan) => Box::pin(self.run_checked(plan, parameters)).await,
             Plan::With(plan) => Box::pin(self.run_whole(Whole::With(plan), parameters)).await,
+            Plan::Routine(plan) => Box::pin(self.run_whole(Whole::Routine(plan), parameters)).await,
             Plan::Call(plan) => Box::pin(self.run_call(plan, parameters)).await,
+            Plan::Calls(plan) => Box::pin(self.run_whole(Whole::Calls(plan), parameters)).await,
+            Plan::Do(block) => Box::pin(self.run_do(block)).await,
             // Statements that contain statements come back to `run`.
             Plan::Utility(statement) => Box::pin(self.run_utility(statement, parameters)).await,
         }

@@ -16,6 +16,7 @@ mod like;
 mod materialized;
 pub mod placement;
 mod roles;
+mod routines;
 mod sequence_options;
 mod sequences;
 mod temporary;
@@ -57,6 +58,8 @@ pub struct DdlContext<'a> {
     pub shapes: &'a dyn Shapes,
     /// The statement is a transaction of its own, so that what it makes may come in several steps.
     pub is_alone: bool,
+    /// Whether bodies of functions are looked at when they are made.
+    pub checks_bodies: bool,
 }
 
 /// A planned change.
@@ -108,6 +111,7 @@ pub fn is_ddl(statement: &Statement) -> bool {
             | Statement::CreateType { .. }
             | Statement::AlterType(_)
             | Statement::DropDomain(_)
+            | Statement::CreateFunction(_)
             | Statement::CreateRole(_)
             | Statement::AlterRole { .. }
             | Statement::Grant(_)
@@ -123,12 +127,16 @@ pub fn plan(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
 fn plan_over_types(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
     let planned = context.with_temporary_schema(plan_change(context, statement)?)?;
     let permitted = context.permit(planned)?;
-    let mut ddl = context.keep_views(statement, permitted)?;
+    let kept = context.keep_routines(statement, permitted)?;
+    let mut ddl = context.keep_views(statement, kept)?;
     ddl.actions.extend(ddl.remade_views.drain(..).map(SchemaAction::PutView));
     Ok(ddl)
 }
 
 fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
+    if let Some(of_routine) = crate::parse::routine_statement(statement)? {
+        return context.change_routine(&of_routine);
+    }
     match statement {
         Statement::CreateTable(create) => create_table::create_table(context, create),
         Statement::CreateIndex(create) => context.create_index(create),
@@ -175,8 +183,10 @@ fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl
 
 /// The start of a statement, to name it in an error.
 pub fn first_words(statement: &Statement) -> String {
-    let text = statement.to_string();
-    let words: Vec<&str> = text.split_whitespace().take(2).collect();
+    let carried = crate::parse::carried_text(statement).map(str::to_uppercase);
+    let text = carried.unwrap_or_else(|| statement.to_string());
+    let words = text.split_whitespace().filter(|word| !["OR", "REPLACE"].contains(word));
+    let words: Vec<&str> = words.take(2).collect();
     words.join(" ")
 }
 
@@ -328,7 +338,9 @@ impl DdlContext<'_> {
         let views: Vec<TableId> =
             self.catalog.views.values().filter(|v| v.shape.schema == name).map(|v| v.shape.id).collect();
         let types: Vec<TableId> = self.catalog.types.in_schema(&name).collect();
-        if !cascade && tables.len() + sequences.len() + views.len() + types.len() > 0 {
+        let routines = self.routines_of_schema(&name)?;
+        let count = tables.len() + sequences.len() + views.len() + types.len() + routines.len();
+        if !cascade && count > 0 {
             return Err(SqlError::new(
                 SqlState(*b"2BP01"),
                 format!("cannot drop schema {name} because other objects depend on it"),
@@ -338,6 +350,7 @@ impl DdlContext<'_> {
         let mut actions: Vec<SchemaAction> = tables.into_iter().map(SchemaAction::DropTable).collect();
         actions.extend(views.into_iter().map(SchemaAction::DropView));
         actions.extend(sequences.into_iter().map(SchemaAction::DropSequence));
+        actions.extend(routines.into_iter().map(SchemaAction::DropRoutine));
         self.refuse_used_elsewhere(&name, &types)?;
         actions.extend(types.into_iter().map(SchemaAction::DropType));
         actions.push(SchemaAction::DropSchema(name));
@@ -373,7 +386,7 @@ impl DdlContext<'_> {
         let column = &table.columns[number];
         let mut parameters = ParameterTypes::default();
         let mut lowering = self.lowering(&mut parameters);
-        let parsed = crate::parse::parse_expr(sql)?;
+        let parsed = lowering.kept_expression(sql)?;
         let scope = Scope::default();
         let expr = lowering
             .exprs(&scope)
@@ -396,6 +409,6 @@ impl DdlContext<'_> {
 }
 
 fn is_missing(error: &SqlError) -> bool {
-    [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_OBJECT, SqlState::INVALID_SCHEMA_NAME]
-        .contains(&error.state)
+    let states = [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_OBJECT, SqlState::INVALID_SCHEMA_NAME];
+    states.contains(&error.state) || error.state == SqlState::UNDEFINED_FUNCTION
 }

@@ -4,6 +4,7 @@
 //! KEEPS: no query is executed here, and nothing here knows a node, DataFusion or a session; what takes long looks
 //! now and then whether its statement has to end ([`interrupt`]).
 
+pub mod aggregates;
 pub mod arrays;
 pub mod cancel;
 pub mod catalog;
@@ -20,6 +21,7 @@ pub mod panics;
 pub mod parse;
 pub mod places;
 pub mod privileges;
+pub mod routines;
 pub mod spans;
 pub mod temporary;
 pub mod types;

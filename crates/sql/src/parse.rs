@@ -9,6 +9,7 @@ mod comments;
 mod complexity;
 mod constraints;
 mod dialect;
+mod do_blocks;
 mod domains;
 mod groups;
 mod inference;
@@ -18,6 +19,7 @@ mod merges;
 mod overriding;
 mod reindex;
 mod roles;
+mod routines;
 mod row_locks;
 mod sequences;
 mod spellings;
@@ -29,6 +31,7 @@ pub use check_options::check_option;
 pub use comments::constraint_of;
 pub use complexity::too_deep;
 pub use constraints::{CONSTRAINTS, SAME_NAME, SET_COLUMNS};
+pub use do_blocks::{DO_BLOCK, DoBlock, do_block};
 pub use domains::{OfDomain, of_domain};
 pub use inference::{Inference, inference};
 pub use likes::{Like, like_of};
@@ -36,6 +39,11 @@ pub use materialized::{Refresh, asks_for_data, refresh_of};
 pub use merges::{DEFAULT_VALUES, NOTHING};
 pub use overriding::{Overriding, overriding};
 pub use reindex::{Indexed, Reindex, reindex};
+pub use routines::{
+    AlterRoutine, Body as RoutineBody, CreateRoutine, Declared, DeclaredResult, RoutineKind,
+    RoutineStatement, Signature, carried_text, granted_routine, routine_statement, shown as shown_name,
+    signature_of,
+};
 pub use sequences::change_of as change_of_sequence;
 pub use spellings::names_of_columns;
 pub use types::owner_of_type;
@@ -94,6 +102,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     complexity::check(&tokens)?;
     complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
+    let tokens = do_blocks::known(routines::known(tokens));
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
     let tokens = inference::known(row_locks::known(merges::known(tokens)));
@@ -114,6 +123,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
         Failure::Interrupted(error) => error,
     })?;
     statements.iter().try_for_each(refuse_wrapped)?;
+    statements.iter().try_for_each(routines::check)?;
     statements.iter_mut().for_each(chains::balance);
     Ok(statements)
 }
@@ -283,8 +293,7 @@ fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
 
 /// A statement of PostgreSQL's that the parser does not know, if the complaint is about its first words.
 fn unknown_statement(sql: &str, said: &str) -> Option<&'static str> {
-    const STATEMENTS: &[&str] =
-        &["DO", "REINDEX", "CLUSTER", "CHECKPOINT", "REFRESH", "REASSIGN", "SECURITY"];
+    const STATEMENTS: &[&str] = &["REINDEX", "CLUSTER", "CHECKPOINT", "REFRESH", "REASSIGN", "SECURITY"];
     let expects_statement =
         said.contains("Expected: an SQL statement") || said.contains("one of VIEW or TYPE");
     let text = sql.trim_start().to_ascii_uppercase();

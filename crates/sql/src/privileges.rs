@@ -44,7 +44,8 @@ impl Check<'_> {
         }
     }
 
-    fn may(&self, object: &Object, wanted: Privileges) -> bool {
+    /// Whether the role has a privilege.
+    pub fn may(&self, object: &Object, wanted: Privileges) -> bool {
         self.catalog.roles.may(self.standing, object, wanted)
     }
 

@@ -81,6 +81,7 @@ fn made_by(action: &SchemaAction) -> Vec<TableId> {
         }
         SchemaAction::CreateSequence(sequence) => vec![sequence.id],
         SchemaAction::PutView(view) => vec![view.shape.id],
+        SchemaAction::PutRoutine(routine) => vec![routine.id],
         _ => Vec::new(),
     }
 }

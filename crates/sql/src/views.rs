@@ -6,6 +6,7 @@
 //! expression hides is no view. A statement over one simple view becomes one over its table ([`simple`]), so that it is
 //! answered by rows where the table's would be.
 
+mod qualify;
 mod simple;
 
 use crate::generators::Generators;
@@ -23,6 +24,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+pub use qualify::qualify;
+
 /// Views that one statement reads at most, counting each time that one is read.
 const VIEWS_MAX: usize = 1_000;
 
@@ -36,6 +39,13 @@ pub struct Expanded {
     pub tables: BTreeSet<TableId>,
     /// Views whose conditions the rows have to fulfil that it writes: the last columns of what it returns tell.
     pub checked: Vec<String>,
+}
+
+impl Expanded {
+    /// A statement in which nothing has been expanded yet.
+    pub fn of(statement: Statement) -> Expanded {
+        Expanded { statement, tables: BTreeSet::new(), checked: Vec::new() }
+    }
 }
 
 /// The statement over tables alone; `None` if it names no view. Errors: 42501 if a view's owner may not read what the

@@ -23,6 +23,11 @@ pub const SCHEMA: &str = "\u{f8ff}with";
 /// The first of their ids.
 const FIRST_ID: u32 = 0x7000_0000;
 
+/// The n-th table of a statement that rows stand for: it is named by its number in [`SCHEMA`].
+pub fn table_of_rows(nth: usize, columns: Vec<(String, DataType)>) -> Table {
+    View::shape(TableId(FIRST_ID + nth as u32), SCHEMA.into(), nth.to_string(), columns)
+}
+
 /// Whether a statement writes, or what it reads is locked.
 fn acts(query: &Query) -> bool {
     !query.locks.is_empty()
@@ -198,8 +203,7 @@ impl<'q> Taken<'q> {
             }
             made.push((called, column.data_type));
         }
-        let id = TableId(FIRST_ID + nth as u32);
-        let table = View::shape(id, SCHEMA.into(), nth.to_string(), made);
+        let table = table_of_rows(nth, made);
         let query = Box::new(all_of(&format!("\"{SCHEMA}\".\"{nth}\""))?);
         let mut cte = cte.clone();
         cte.alias.columns.clear();

@@ -44,7 +44,7 @@ pub(super) fn list(table: &Table, columns: &[usize]) -> String {
     columns.iter().map(|c| quoted(&table.columns[*c].name).to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Functions that give the object ids of names. The first two fail where there is nothing of a name.
+/// Functions that give the object ids of names. Those of this program's own names fail where there is nothing of a name.
 pub(super) const NAMED: [&str; 4] = ["meridian_regclass", "meridian_regtype", "to_regclass", "to_regtype"];
 
 /// Object ids of relations or types by their names, NULL for NULL. Errors: 42P01, 42704.

@@ -14,12 +14,16 @@ const NAMESPACE: u32 = 2615;
 const CONSTRAINT: u32 = 2606;
 const DATABASES: u32 = 1262;
 const ROLES: u32 = 1260;
+const PROC: u32 = 1255;
 
 /// What a comment is about: a catalog, an object of it, a column of that.
 type Place = (u32, u32, u32);
 
 fn place(context: &Context<'_>, what: &Commented) -> Option<Place> {
     Some(match what {
+        Commented::Object(Object::Relation(id)) if context.catalog.routines.0.contains_key(id) => {
+            (PROC, oid(*id), 0)
+        }
         Commented::Object(Object::Relation(id)) => (CLASS, oid(*id), 0),
         Commented::Object(Object::Column(id, column)) => (CLASS, oid(*id), column + 1),
         Commented::Object(Object::Schema(name)) => (NAMESPACE, schema_oid(context, name), 0),
@@ -79,6 +83,7 @@ pub(super) fn of(context: &Context<'_>, object: i64, column: i64, catalog: Optio
         None => None,
         Some("pg_class") => Some(CLASS),
         Some("pg_namespace") => Some(NAMESPACE),
+        Some("pg_proc") => Some(PROC),
         Some("pg_constraint") => Some(CONSTRAINT),
         Some("pg_database") => Some(DATABASES),
         Some("pg_authid") => Some(ROLES),

@@ -117,7 +117,6 @@ const NOT_MADE: &[&str] = &[
     "pg_opclass",
     "pg_operator",
     "pg_opfamily",
-    "pg_proc",
     "pg_transform",
     "pg_ts_config",
     "pg_ts_dict",
@@ -146,6 +145,20 @@ pub(super) fn question(statement: &Statement) -> Option<Statement> {
     if text.contains("pg_db_role_setting") {
         let role = if text.starts_with("SELECT rolname") { "CAST(NULL AS text) AS rolname, " } else { "" };
         return parse(&format!("SELECT {role}CAST(NULL AS text) AS setting WHERE false"));
+    }
+    // Of a prepared statement: it takes the number of the function.
+    if text.contains("AS funciargs") {
+        return parse("SELECT * FROM pg_catalog.meridian_dump_function_details WHERE oid = $1");
+    }
+    // There are no aggregate functions of users.
+    if text.contains("AS aggname") {
+        return parse(
+            "SELECT *, proname AS aggname, pronamespace AS aggnamespace, proacl AS aggacl \
+             FROM pg_catalog.meridian_dump_functions WHERE false",
+        );
+    }
+    if text.contains("p.prolang") && text.contains("LEFT JOIN pg_init_privs") {
+        return parse("SELECT * FROM pg_catalog.meridian_dump_functions ORDER BY oid");
     }
     if !text.contains("tableoid") && !text.contains("tbloid") {
         return None;

@@ -5,6 +5,7 @@ use super::domains::{self, check_definition};
 use super::function_names::FUNCTIONS;
 use super::pg_tables::{Object, PRESET, elements, object};
 use super::privileges::{self, Named};
+use super::routines;
 use super::sizes;
 use crate::cluster::ReplicaCommand;
 use crate::context::{Context, OwnedContext};
@@ -116,9 +117,9 @@ impl ScalarUDFImpl for CatalogFunction {
                     (0..rows).map(|row| self.next_value(&arrays, row)).collect::<Result<Vec<_>>>()?;
                 Arc::new(Int64Array::from(values))
             }
-            DataType::Int64 if definitions::NAMED.contains(&self.name) => {
+            DataType::Int64 if routines::are_named(self.name) => {
                 let names = (0..rows).map(|row| word(&arrays, 0, row));
-                Arc::new(definitions::named(&self.asked.context(), self.name, names)?)
+                Arc::new(routines::numbers(&self.asked.context(), self.name, names)?)
             }
             DataType::FixedSizeBinary(size) => {
                 let values = (0..rows).flat_map(|_| self.asked.analytics.node.generators.random_uuid());
@@ -346,6 +347,10 @@ impl CatalogFunction {
             if let Some(domain) = domains::domain_of(&context, id) {
                 return domains::is_visible(&context, domain);
             }
+            if self.name == "pg_function_is_visible" {
+                return routines::routine_of(&context, id)
+                    .is_none_or(|of| routines::is_visible(&context, of));
+            }
             let own = super::user_types::enum_of(&context, id);
             return own.is_none_or(|of| super::user_types::is_visible(&context, of));
         }
@@ -443,6 +448,9 @@ impl CatalogFunction {
             "meridian_relation_name" => {
                 let id = number(arrays, 0, row)?;
                 Some(definitions::relation_shown(&context, id))
+            }
+            name if routines::FUNCTIONS.contains(&name) => {
+                routines::told(&context, name, number(arrays, 0, row)?, flag(arrays, 1, row))
             }
             "pg_get_userbyid" => privileges::role_name(&context, role_id(arrays, row)?),
             "current_user" | "current_role" | "user" => Some(self.asked.user.clone()),

@@ -124,6 +124,20 @@ pub(super) fn entries(context: &Context<'_>, object: &Object, of_owner: Privileg
     Some(entries)
 }
 
+/// Entries of a function's list; `None` while everybody may call it, as from the beginning.
+pub(super) fn of_routine(context: &Context<'_>, object: &Object) -> Option<Vec<String>> {
+    let granted = context.catalog.roles.rights.get(object);
+    let is_common = granted.is_some_and(|all| {
+        let held: Vec<_> = all.iter().map(|(id, rights)| (*id, rights.held)).collect();
+        held == [(PUBLIC, Privileges::EXECUTE)]
+    });
+    if is_common {
+        return None;
+    }
+    let owner = role_name(context, context.catalog.roles.owner_of(object)).unwrap_or_default();
+    Some(entries(context, object, Privileges::EXECUTE).unwrap_or_else(|| vec![format!("{owner}=X/{owner}")]))
+}
+
 /// `acldefault(kind, owner)`: privileges on what nobody has granted anything on.
 pub(super) fn default_list(context: &Context<'_>, kind: &str, owner: RoleId) -> Option<String> {
     let name = role_name(context, owner)?;

@@ -172,6 +172,8 @@ fn object_kind(e: &ast::Expr) -> Option<&'static str> {
     match word.as_str() {
         "meridian_regclass" | "to_regclass" | "regclass" => Some("regclass"),
         "meridian_regtype" | "to_regtype" | "regtype" => Some("regtype"),
+        "meridian_regproc" | "to_regproc" | "regproc" => Some("regproc"),
+        "meridian_regprocedure" | "to_regprocedure" | "regprocedure" => Some("regprocedure"),
         _ => None,
     }
 }
@@ -180,10 +182,12 @@ fn word_of(data_type: &ast::DataType) -> String {
     data_type.to_string().to_lowercase().replace("pg_catalog.", "")
 }
 
-/// `'int4'::regtype`.
+/// `'int4'::regtype`, `'f(int)'::regprocedure`.
 fn type_named(e: &ast::Expr, to: &ast::DataType) -> Option<ast::Expr> {
     let is_name = matches!(e, ast::Expr::Value(v) if matches!(v.value, ast::Value::SingleQuotedString(_)));
-    (is_name && word_of(to) == "regtype").then(|| parse(&format!("meridian_regtype({e})")))?
+    let to = word_of(to);
+    let is_known = ["regtype", "regproc", "regprocedure"].contains(&to.as_str());
+    (is_name && is_known).then(|| parse(&format!("meridian_{to}({e})")))?
 }
 
 /// The object id of a relation or of a type as text is its name.
@@ -197,6 +201,8 @@ fn named_as_text(e: &ast::Expr, to: &ast::DataType) -> Option<ast::Expr> {
 fn name_of(e: &ast::Expr) -> Option<ast::Expr> {
     match object_kind(e)? {
         "regclass" => parse(&format!("meridian_relation_name({e})")),
+        "regproc" => parse(&format!("meridian_routine_name({e}, false)")),
+        "regprocedure" => parse(&format!("meridian_routine_name({e}, true)")),
         _ => parse(&format!("format_type({e}, NULL)")),
     }
 }

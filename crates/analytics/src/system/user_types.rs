@@ -7,9 +7,9 @@ use base::enumeration::{EnumType, LABELS_MAX};
 use base::identifier::quoted;
 use base::roles::Object;
 use base::{DataType, Datum, TableId};
-use datafusion::arrow::array::{ArrayRef, StringArray, new_null_array};
+use datafusion::arrow::array::{ArrayRef, ListBuilder, StringArray, StringBuilder, new_null_array};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::Field;
+use datafusion::arrow::datatypes::{DataType as Arrow, Field};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::Result;
@@ -133,24 +133,47 @@ pub(super) fn with_own(
     of_domains: &dyn Fn(&str) -> Vec<Option<String>>,
 ) -> Result<Arc<dyn TableProvider>> {
     let own: Vec<EnumType> = enums(context).collect();
-    if context.catalog.types.is_empty() {
+    let count = 2 * own.len() + context.catalog.types.domains.len();
+    let field = |name: &str| {
+        let own_ones = own.iter().map(|of| type_field(context, *of, name));
+        let arrays = own.iter().map(|of| array_field(context, *of, name));
+        let values = own_ones.chain(arrays).chain(of_domains(name));
+        values.map(|value| value.map(|value| vec![value])).collect()
+    };
+    appended("pg_type", fixed, count, &field)
+}
+
+/// A table of PostgreSQL's own with rows behind them; `rows`: the values of a column in these, as text. The elements of an
+/// array are told one by one; a list of numbers is one text.
+pub(super) fn appended(
+    name: &str,
+    fixed: Arc<dyn TableProvider>,
+    count: usize,
+    rows: &dyn Fn(&str) -> Vec<Option<Vec<String>>>,
+) -> Result<Arc<dyn TableProvider>> {
+    if count == 0 {
         return Ok(fixed);
     }
     let schema = fixed.schema();
     let column = |field: &Arc<Field>| -> Result<ArrayRef> {
-        let own_ones = own.iter().map(|of| type_field(context, *of, field.name()));
-        let arrays = own.iter().map(|of| array_field(context, *of, field.name()));
-        let mut values: Vec<Option<String>> = own_ones.chain(arrays).collect();
-        values.extend(of_domains(field.name()));
+        let values = rows(field.name());
         if values.iter().all(Option::is_none) {
-            return Ok(new_null_array(field.data_type(), values.len()));
+            return Ok(new_null_array(field.data_type(), count));
         }
-        Ok(cast(&StringArray::from(values), field.data_type())?)
+        if matches!(field.data_type(), Arrow::List(_)) {
+            let mut lists = ListBuilder::new(StringBuilder::new());
+            for value in values {
+                lists.append_option(value.map(|elements| elements.into_iter().map(Some)));
+            }
+            return Ok(cast(&lists.finish(), field.data_type())?);
+        }
+        let texts: Vec<Option<String>> = values.into_iter().map(|value| Some(value?.join(" "))).collect();
+        Ok(cast(&StringArray::from(texts), field.data_type())?)
     };
     let columns = schema.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
     let batch = RecordBatch::try_new(schema.clone(), columns)?;
     let made: Arc<dyn TableProvider> = Arc::new(MemTable::try_new(schema, vec![vec![batch]])?);
-    let scan = |provider| LogicalPlanBuilder::scan("pg_type", provider_as_source(provider), None);
+    let scan = |provider| LogicalPlanBuilder::scan(name, provider_as_source(provider), None);
     let both = scan(fixed)?.union(scan(made)?.build()?)?.build()?;
     Ok(Arc::new(ViewTable::new(both, None)))
 }

@@ -54,6 +54,13 @@ async fn a_backup_of_a_cluster_in_use_is_one_cut_and_is_restored_into_an_empty_o
     .await;
     run(
         &client,
+        "CREATE FUNCTION thrice(x INT) RETURNS INT LANGUAGE sql AS 'SELECT x * 3'; \
+         ALTER TABLE counted ALTER v SET DEFAULT thrice(5); \
+         CREATE FUNCTION \"Shop\".all_counted() RETURNS SETOF counted LANGUAGE sql AS 'SELECT * FROM counted'",
+    )
+    .await;
+    run(
+        &client,
         "CREATE TABLE \"Shop\".\"Odd names\" (\"Id\" INT PRIMARY KEY, t TEXT, n NUMERIC(10,2) DEFAULT 1.50, \
          b BYTEA, at TIMESTAMPTZ, CHECK (\"Id\" >= 0), CONSTRAINT once UNIQUE (t), \
          g INT GENERATED ALWAYS AS IDENTITY, s SERIAL, \
@@ -120,6 +127,8 @@ async fn a_backup_of_a_cluster_in_use_is_one_cut_and_is_restored_into_an_empty_o
     assert_eq!(value(&restored, "SELECT nextval('numbers')").await, "7");
     assert_eq!(value(&restored, "SELECT nextval('used')").await, "3", "it goes on where it stood");
     assert_eq!(value(&restored, "INSERT INTO counted (v) VALUES (3) RETURNING id").await, "3");
+    assert_eq!(value(&restored, "INSERT INTO counted (v) VALUES (DEFAULT) RETURNING v").await, "15");
+    assert_eq!(value(&restored, "SELECT max(v) FROM \"Shop\".all_counted()").await, "15");
     for (sql, state) in [
         ("INSERT INTO \"Shop\".\"Odd names\" (\"Id\") VALUES (-1)", "23514"),
         (

@@ -77,7 +77,7 @@ fn text(output: Output) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-fn dumped(server: &Server, arguments: &[&str]) -> String {
+pub fn dumped(server: &Server, arguments: &[&str]) -> String {
     let all = text(of_server("pg_dump", server, arguments));
     // A line with a random word.
     let lines =
@@ -86,7 +86,7 @@ fn dumped(server: &Server, arguments: &[&str]) -> String {
 }
 
 /// Loads a script into a new server; everything in it has to be accepted.
-fn loaded(script: &str, name: &str) -> Server {
+pub fn loaded(script: &str, name: &str) -> Server {
     let server = Server::start_with(&["--regions", "us"], 1);
     let path = std::env::temp_dir().join(format!("meridian-{}-{name}.sql", std::process::id()));
     std::fs::write(&path, script).expect("it is written");

@@ -10,9 +10,10 @@ use super::turns::Turn;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
+use base::routines::Routine;
 use base::schema::{Catalog, Index, SchemaAction, SchemaChange, Sequence, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
-use base::{Datum, SqlError};
+use base::{DataType, Datum, SqlError};
 use sql::ddl::Shapes;
 use sql::ddl::{self, DdlContext};
 use sql::lower::bind::Binding;
@@ -198,6 +199,8 @@ impl Session {
             secrets: &super::roles::Passwords,
             shapes: &Planned(self),
             is_alone: self.transaction.is_none(),
+            checks_bodies: super::settings::boolean(self.settings.get("check_function_bodies"))
+                != Some(false),
         };
         ddl::plan(&context, statement)
     }
@@ -428,21 +431,41 @@ impl Session {
 /// Columns of a query as this session would plan it.
 pub(super) struct Planned<'a>(pub &'a Session);
 
+impl Planned<'_> {
+    fn planned(&self, statement: &Statement, parameters: &mut ParameterTypes) -> SqlResult<Plan> {
+        let mut catalog = self.0.catalog();
+        if let Some(filled) = sql::materialized::as_if_populated(&catalog) {
+            catalog = Arc::new(filled);
+        }
+        plan::plan(&self.0.context(&catalog), statement, parameters)
+    }
+}
+
 impl Shapes for Planned<'_> {
     fn columns(&self, query: &ast::Query) -> SqlResult<Vec<Column>> {
         if sql::with::writes(query) {
             let told = "views must not contain data-modifying statements in WITH";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
         }
-        let mut catalog = self.0.catalog();
-        if let Some(filled) = sql::materialized::as_if_populated(&catalog) {
-            catalog = Arc::new(filled);
-        }
         let statement = Statement::Query(Box::new(query.clone()));
-        let plan = plan::plan(&self.0.context(&catalog), &statement, &mut ParameterTypes::default())?;
-        match (plan.columns(), plan) {
-            (_, Plan::Utility(_)) | (None, _) => Err(SqlError::unsupported("a view of anything but a query")),
-            (Some(columns), _) => Ok(columns.as_ref().clone()),
+        match self.planned(&statement, &mut ParameterTypes::default())? {
+            Plan::Utility(_) => None,
+            Plan::Calls(_) => {
+                return Err(SqlError::unsupported("a view that calls a function in PL/pgSQL"));
+            }
+            plan => plan.columns(),
         }
+        .map(|columns| columns.as_ref().clone())
+        .ok_or_else(|| SqlError::unsupported("a view of anything but a query"))
+    }
+
+    fn columns_of(&self, statement: &Statement, parameters: &[DataType]) -> SqlResult<Option<Vec<Column>>> {
+        let mut parameters = ParameterTypes(parameters.iter().copied().map(Some).collect());
+        let plan = self.planned(statement, &mut parameters)?;
+        Ok(plan.columns().map(|columns| columns.as_ref().clone()))
+    }
+
+    fn check_program(&self, routine: &Routine) -> SqlResult<()> {
+        super::programs::check_body(&self.0.catalog(), routine)
     }
 }

@@ -5,7 +5,9 @@ use super::locked_joins::LockedJoinPlan;
 use super::merge::MergePlan;
 use super::own_calls;
 use super::own_functions::{self, OwnFunctionsPlan};
+use super::programs::{self, CallsPlan, Compiled};
 use super::rich::RichPlan;
+use super::routines::RoutinePlan;
 use super::sequences::{SETVAL, SetValuePlan};
 use super::set_config::{SET_CONFIG, SetConfigPlan};
 use super::waits::{WAIT_FOR, WaitForPlan};
@@ -23,6 +25,7 @@ use sql::lower::select::RowSelectPlan;
 use sql::lower::{Lowering, Projection, Refusal, bind};
 use sql::names;
 use sql::types::Column;
+use sql::views::Expanded;
 use sql::walk;
 use sqlparser::ast::{self, Statement};
 use std::ops::ControlFlow;
@@ -59,6 +62,11 @@ pub enum Plan {
     /// INSERT and UPDATE through views WITH CHECK OPTION.
     Checked(CheckedPlan),
     Call(CallPlan),
+    /// Statements that call functions in PL/pgSQL, and procedures in it.
+    Calls(Box<CallsPlan>),
+    Do(Arc<Compiled>),
+    /// A call of a function that is more than one SELECT.
+    Routine(Box<RoutinePlan>),
     /// Statements about the session, the catalog, or other statements.
     Utility(Statement),
 }
@@ -100,8 +108,26 @@ impl Plan {
             | Plan::Merge(_)
             | Plan::LockedJoin(_)
             | Plan::With(_)
-            | Plan::Checked(_) => true,
+            | Plan::Checked(_)
+            | Plan::Routine(_)
+            | Plan::Calls(_) => true,
             _ => false,
+        }
+    }
+
+    /// The verb of a plan that writes.
+    pub(super) fn verb(&self) -> Option<&'static str> {
+        match self {
+            Plan::Insert(..) => Some("INSERT"),
+            Plan::Modify(plan) if plan.set.is_some() => Some("UPDATE"),
+            Plan::Modify(_) => Some("DELETE"),
+            Plan::Rich(plan) => Some(plan.word),
+            Plan::Merge(_) => Some("MERGE"),
+            Plan::With(plan) => plan.word,
+            Plan::Checked(plan) => plan.write.verb(),
+            Plan::Routine(plan) => plan.word,
+            Plan::Calls(plan) => plan.word,
+            _ => None,
         }
     }
 
@@ -123,6 +149,9 @@ impl Plan {
             Plan::Rich(plan) => plan.returning().map(|r| r.columns.clone()),
             Plan::Merge(_) => None,
             Plan::With(plan) => plan.columns.clone(),
+            Plan::Calls(plan) => plan.columns.clone(),
+            Plan::Do(_) => None,
+            Plan::Routine(plan) => plan.columns.clone(),
             Plan::Checked(plan) => plan.columns.clone(),
             Plan::LockedJoin(plan) => Some(plan.columns.clone()),
         }
@@ -162,7 +191,14 @@ pub(super) fn plan_permitted(
     {
         return WithPlan::new(context, query, parameters).map(|plan| Plan::With(Box::new(plan)));
     }
-    let check = names_of(context);
+    if let Some(plan) = programs::plan_calls(context, statement, parameters)? {
+        return Ok(plan);
+    }
+    let planner =
+        |statement: &Statement, types: &mut ParameterTypes| plan_permitted(context, statement, types);
+    if let Some(plan) = RoutinePlan::of(context, &names_of(context), statement, parameters, &planner)? {
+        return Ok(Plan::Routine(Box::new(plan)));
+    }
     let statement = &*sql::with::unwrapped(statement);
     // What another statement is about, such as CREATE VIEW and CREATE TABLE AS, is planned when that runs.
     let is_planned = match statement {
@@ -174,11 +210,13 @@ pub(super) fn plan_permitted(
             )
         }
     };
-    if is_planned
-        && let Some(expanded) = sql::views::expand(&check, &context.analytics.node.generators, statement)?
-    {
+    if is_planned && let (Some(expanded), missing) = expanded(context, statement, parameters)? {
         let context = context.through_views(expanded.tables);
-        let plan = plan_over_tables(&context, &expanded.statement, parameters)?;
+        let plan = plan_over_tables(&context, &expanded.statement, parameters);
+        let plan = plan.map_err(|error| match missing {
+            Some(missing) if error.state == SqlState::UNDEFINED_FUNCTION => missing,
+            _ => error,
+        })?;
         if expanded.checked.is_empty() {
             return Ok(plan);
         }
@@ -191,6 +229,44 @@ pub(super) fn plan_permitted(
     }
     plan_over_tables(context, statement, parameters)
 }
+
+/// A statement without views and without functions of users; `None` if it has neither. The text of a view may call functions,
+/// and a function's may read views.
+fn expanded(
+    context: &Context<'_>,
+    statement: &Statement,
+    parameters: &ParameterTypes,
+) -> SqlResult<(Option<Expanded>, Option<SqlError>)> {
+    let check = names_of(context);
+    let (mut all, mut missing): (Option<Expanded>, Option<SqlError>) = (None, None);
+    for _ in 0..EXPANSIONS_MAX {
+        let now = all.as_ref().map_or(statement, |all| &all.statement);
+        let called = sql::routines::expand::expand(&check, parameters, now)?;
+        let called = called.map(|called| {
+            missing = missing.take().or(called.missing);
+            called.statement
+        });
+        let now = called.as_ref().unwrap_or(now);
+        match sql::views::expand(&check, &context.analytics.node.generators, now)? {
+            Some(more) => {
+                let known = all.get_or_insert_with(|| Expanded::of(statement.clone()));
+                known.statement = more.statement;
+                known.tables.extend(more.tables);
+                known.checked.extend(more.checked);
+            }
+            None => {
+                if let Some(called) = called {
+                    all.get_or_insert_with(|| Expanded::of(statement.clone())).statement = called;
+                }
+                return Ok((all, missing));
+            }
+        }
+    }
+    Err(sql::parse::too_deep())
+}
+
+/// Views that call functions that read views.
+const EXPANSIONS_MAX: usize = 32;
 
 /// What names and privileges are held against.
 pub(super) fn names_of<'a>(context: &'a Context<'_>) -> sql::privileges::Check<'a> {
@@ -209,6 +285,11 @@ fn plan_over_tables(
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Plan> {
     sql::materialized::check(&names_of(context), statement)?;
+    if let Statement::Call(function) = statement
+        && let Some(plan) = programs::plan_call(context, function, parameters)?
+    {
+        return Ok(plan);
+    }
     let topology = context.cluster().topology().clone();
     let mut lowering = Lowering {
         catalog: context.catalog,

@@ -158,7 +158,7 @@ impl RichPlan {
                     }
                     let assigned = match (is_default(&value), table.default_of(number)) {
                         (false, _) => value.clone(),
-                        (true, Some(default)) => sql::parse::parse_expr(default)?,
+                        (true, Some(default)) => lowering.kept_expression(default)?,
                         (true, None) => ast::Expr::value(ast::Value::Null),
                     };
                     changed.insert(number, assigned);

@@ -130,6 +130,7 @@ impl NoticeLevel {
         match severity {
             "NOTICE" => self <= NoticeLevel::Notice,
             "WARNING" => self <= NoticeLevel::Warning,
+            "LOG" | "DEBUG" => self <= NoticeLevel::Log,
             _ => true,
         }
     }

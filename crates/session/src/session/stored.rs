@@ -1,5 +1,6 @@
 //! Prepared statements: how they are made, and those that a session keeps under names.
 
+use super::programs::Programs;
 use super::{Prepared, Session};
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
@@ -18,6 +19,8 @@ pub(super) struct Stored {
     statements: BTreeMap<String, Arc<Prepared>>,
     /// Bytes of the texts of named ones.
     bytes: usize,
+    /// Functions in PL/pgSQL that it has called.
+    pub programs: Programs,
 }
 
 impl Session {

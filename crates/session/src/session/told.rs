@@ -84,9 +84,20 @@ impl Session {
     }
 
     pub(super) fn notice(&mut self, severity: &'static str, state: SqlState, message: impl Into<String>) {
-        if !self.settings.notices_from.sends(severity) || self.told.notices.len() >= NOTICES_MAX {
-            return;
+        self.tell_notice(Notice { severity, state, message: message.into(), detail: None, hint: None });
+    }
+
+    /// Notices that wait, and what to go back to before a statement is executed again.
+    pub(super) fn notices_so_far(&self) -> usize {
+        self.told.notices.len()
+    }
+    pub(super) fn forget_notices(&mut self, from: usize) {
+        self.told.notices.truncate(from);
+    }
+
+    pub(super) fn tell_notice(&mut self, notice: Notice) {
+        if self.settings.notices_from.sends(notice.severity) && self.told.notices.len() < NOTICES_MAX {
+            self.told.notices.push(notice);
         }
-        self.told.notices.push(Notice { severity, state, message: message.into() });
     }
 }

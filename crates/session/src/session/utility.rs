@@ -183,7 +183,7 @@ impl Session {
                 let name = names::fold(name);
                 let block = self.block("ROLLBACK TO SAVEPOINT")?;
                 let settings = block.rollback_to(&name).ok_or_else(|| no_savepoint(&name))?;
-                self.settings.go_back(&settings).into_iter().for_each(|name| self.report(name));
+                self.settings_as_of(&settings);
                 done("ROLLBACK")
             }
             Statement::Savepoint { name } => {
@@ -354,6 +354,11 @@ impl Session {
         if self.transaction.as_ref().is_none_or(|t| t.is_implicit) {
             self.settings.settle(is_committed).into_iter().for_each(|name| self.report(name));
         }
+    }
+
+    /// Settings are again what they were at a savepoint.
+    pub(super) fn settings_as_of(&mut self, savepoint: &Arc<Settings>) {
+        self.settings.go_back(savepoint).into_iter().for_each(|name| self.report(name));
     }
 
     fn report(&mut self, name: &'static str) {

@@ -5,7 +5,9 @@ use super::Session;
 use super::attempts::Attempts;
 use super::locked_joins::LockedJoinPlan;
 use super::merge::MergePlan;
+use super::programs::CallsPlan;
 use super::rich::RichPlan;
+use super::routines::RoutinePlan;
 use super::with::WithPlan;
 use super::write::{Written, respond};
 use crate::response::Response;
@@ -23,6 +25,10 @@ pub(super) enum Whole<'p> {
     With(&'p WithPlan),
     /// SELECT … FOR UPDATE of a join.
     LockedJoin(&'p LockedJoinPlan),
+    /// Functions in PL/pgSQL, then what calls them.
+    Calls(&'p CallsPlan),
+    /// A call of a function that is more than one SELECT.
+    Routine(&'p RoutinePlan),
 }
 
 impl<'p> Whole<'p> {
@@ -33,6 +39,8 @@ impl<'p> Whole<'p> {
             Whole::Merge(_) => Some("MERGE"),
             Whole::With(plan) => plan.word,
             Whole::LockedJoin(plan) => Some(plan.word()),
+            Whole::Calls(plan) => plan.word,
+            Whole::Routine(plan) => plan.word,
         }
     }
 
@@ -42,6 +50,8 @@ impl<'p> Whole<'p> {
             Whole::Merge(_) => "MERGE",
             Whole::With(plan) => plan.tag,
             Whole::LockedJoin(_) => "SELECT",
+            Whole::Calls(plan) => plan.tag,
+            Whole::Routine(plan) => plan.tag(),
         }
     }
 
@@ -51,6 +61,8 @@ impl<'p> Whole<'p> {
             Whole::Merge(_) => None,
             Whole::With(plan) => plan.columns.as_ref(),
             Whole::LockedJoin(plan) => Some(&plan.columns),
+            Whole::Calls(plan) => plan.columns.as_ref(),
+            Whole::Routine(plan) => plan.columns.as_ref(),
         }
     }
 }
@@ -64,7 +76,9 @@ impl Session {
             self.whole_buffered(plan, parameters, 0).await?
         } else {
             let mut attempts = Attempts::default();
+            let told = self.notices_so_far();
             loop {
+                self.forget_notices(told);
                 self.begin_attempt(self.is_read_only(), &attempts).await;
                 let result = self.whole_buffered(plan, parameters, attempts.count).await;
                 if let Some(done) = self.settle(result, &mut attempts).await? {
@@ -72,6 +86,9 @@ impl Session {
                 }
             }
         };
+        if plan.columns().is_none() && (plan.tag() == "CALL" || matches!(plan, Whole::Routine(_))) {
+            return Ok(Response::Command(plan.tag().into()));
+        }
         Ok(respond(plan.tag(), plan.columns(), written))
     }
 
@@ -86,6 +103,8 @@ impl Session {
             Whole::Merge(plan) => Box::pin(self.merge_buffered(plan, parameters, attempts)).await,
             Whole::With(plan) => Box::pin(self.with_buffered(plan, parameters, attempts)).await,
             Whole::LockedJoin(plan) => Box::pin(self.locked_join_buffered(plan, parameters)).await,
+            Whole::Calls(plan) => Box::pin(self.calls_buffered(plan, parameters, attempts)).await,
+            Whole::Routine(plan) => Box::pin(self.routine_buffered(plan, parameters)).await,
         }
     }
 }

@@ -7,7 +7,6 @@
 use super::Session;
 use super::plan::{self, Plan};
 use super::transaction::PartRows;
-use super::whole::Whole;
 use super::write::Written;
 use crate::response::Response;
 use analytics::Context;
@@ -59,7 +58,7 @@ impl WithPlan {
             parts.push(Part { plan, table });
         }
         let main = plan::plan_permitted(&context.over(&catalog), &taken.rest()?, parameters)?;
-        if matches!(main, Plan::Utility(_) | Plan::With(_)) {
+        if matches!(main, Plan::Utility(_) | Plan::With(_) | Plan::Routine(_)) {
             return Err(SqlError::unsupported("this statement behind a WITH that writes"));
         }
         let is_checked = |plan: &Plan| matches!(plan, Plan::Checked(_));
@@ -79,28 +78,16 @@ impl WithPlan {
             };
             Arc::new(columns.iter().map(known).collect())
         });
-        let writes = parts.iter().map(|part| &part.plan).chain([&main]).any(|plan| word_of(plan).is_some());
+        let writes = parts.iter().map(|part| &part.plan).chain([&main]).any(|plan| plan.verb().is_some());
         // As PostgreSQL says it: the statement is what stands around its parts.
-        let word = writes.then(|| word_of(&main).unwrap_or("SELECT"));
-        let tag = if word_of(&main) == Some("INSERT") { "INSERT 0" } else { word.unwrap_or("SELECT") };
+        let word = writes.then(|| main.verb().unwrap_or("SELECT"));
+        let tag = if main.verb() == Some("INSERT") { "INSERT 0" } else { word.unwrap_or("SELECT") };
         Ok(WithPlan { parts, main, catalog, columns, tag, word })
     }
 
     /// Its parts in the order in which they are run, the statement around them last.
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {
         self.parts.iter().map(|part| &part.plan).chain([&self.main])
-    }
-}
-
-/// The verb of a plan that writes.
-fn word_of(plan: &Plan) -> Option<&'static str> {
-    match plan {
-        Plan::Insert(..) => Some("INSERT"),
-        Plan::Modify(plan) if plan.set.is_some() => Some("UPDATE"),
-        Plan::Modify(_) => Some("DELETE"),
-        Plan::Rich(plan) => Some(plan.word),
-        Plan::Merge(_) => Some("MERGE"),
-        _ => None,
     }
 }
 
@@ -133,7 +120,7 @@ impl Session {
         Ok(written)
     }
 
-    async fn part_buffered(
+    pub(super) async fn part_buffered(
         &mut self,
         plan: &Plan,
         parameters: &[Datum],
@@ -145,10 +132,8 @@ impl Session {
                 Box::pin(self.insert_buffered(&plan, computations.conflict.as_ref(), parameters)).await
             }
             Plan::Modify(plan) => Box::pin(self.modify_buffered(plan, parameters)).await,
-            Plan::Rich(plan) => Box::pin(self.whole_buffered(Whole::Rich(plan), parameters, attempts)).await,
-            Plan::Merge(plan) => {
-                Box::pin(self.whole_buffered(Whole::Merge(plan), parameters, attempts)).await
-            }
+            Plan::Rich(plan) => Box::pin(self.rich_buffered(plan, parameters, attempts)).await,
+            Plan::Merge(plan) => Box::pin(self.merge_buffered(plan, parameters, attempts)).await,
             plan => match Box::pin(self.run_plan(plan, parameters)).await? {
                 Response::Rows(mut rows) => {
                     let returned = self.collected(&mut rows.stream).await?;

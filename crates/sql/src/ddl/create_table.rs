@@ -458,6 +458,7 @@ pub(super) fn kept_default(context: &DdlContext<'_>, column: &Column, e: &ast::E
         _ => {
             let mut kept = e.clone();
             names::qualify_types(&mut kept);
+            crate::routines::kept::qualify(context.lookup(), &mut kept);
             kept.to_string()
         }
     })
@@ -467,7 +468,9 @@ pub(super) fn lowered_default(context: &DdlContext<'_>, column: &Column, e: &ast
     let mut parameters = ParameterTypes::default();
     let mut lowering = context.lowering(&mut parameters);
     let scope = Scope::default();
-    lowering.exprs(&scope).assignment(e, &column.name, column.data_type).map_err(|r| {
+    let mut e = e.clone();
+    crate::routines::kept::expand_kept(context.lookup(), &mut e)?;
+    lowering.exprs(&scope).assignment(&e, &column.name, column.data_type).map_err(|r| {
         let error = r.or(|| SqlError::unsupported(format!("DEFAULT {e}")));
         match error.state {
             SqlState::UNDEFINED_COLUMN => SqlError::new(

@@ -1,7 +1,7 @@
 //! GRANT, REVOKE and OWNER TO as changes of the catalog, and who may change it at all.
 
 use super::roles::{forbidden, invalid_grant};
-use super::{Ddl, DdlContext};
+use super::{Ddl, DdlContext, routines};
 use crate::names;
 use crate::privileges::denied;
 use base::TableId;
@@ -160,7 +160,7 @@ impl DdlContext<'_> {
             // A sequence has others than a table.
             let of_kind = |object: &Object| match object {
                 object if is_table(object) => Privileges::OF_TABLE,
-                Object::Relation(_) => Privileges::OF_SEQUENCE,
+                Object::Relation(id) if !self.catalog.routines.0.contains_key(id) => Privileges::OF_SEQUENCE,
                 _ => all,
             };
             return Ok(found.into_iter().map(|object| (object.clone(), of_kind(&object))).collect());
@@ -201,6 +201,16 @@ impl DdlContext<'_> {
         use ast::GrantObjects as G;
         let catalog = self.catalog;
         Ok(match objects {
+            G::Tables(names) if names.first().is_some_and(routines::is_granted) => {
+                let found = names.iter().map(|name| self.granted_routine(name));
+                (found.collect::<SqlResult<_>>()?, Privileges::EXECUTE, "function")
+            }
+            G::AllFunctionsInSchema { schemas } => {
+                let schemas = self.schema_names(schemas)?;
+                let all = catalog.routines.0.values();
+                let all = all.filter(|routine| !routine.is_procedure() && schemas.contains(&routine.schema));
+                (all.map(|routine| Object::Relation(routine.id)).collect(), Privileges::EXECUTE, "function")
+            }
             G::Tables(names) | G::Sequences(names) => {
                 let found = names.iter().map(|name| self.relation(name).map(Object::Relation));
                 let (all, kind) = match objects {
@@ -414,6 +424,9 @@ impl DdlContext<'_> {
                 SchemaAction::PutDomain(domain) => {
                     self.check_create(&domain.schema)?;
                     owned.push(Object::Relation(domain.id));
+                }
+                SchemaAction::PutRoutine(_) | SchemaAction::DropRoutine(_) => {
+                    owned.extend(self.permit_routine(action)?);
                 }
                 SchemaAction::DropType(id) => {
                     let schema = self.catalog.types.schema_of(*id);

@@ -269,7 +269,10 @@ impl DdlContext<'_> {
             (None, None) => match (self.catalog.views.get(id), self.catalog.types.enums.get(id)) {
                 (Some(view), _) => ("view", view.shape.name.clone()),
                 (None, Some(of)) => ("type", of.name()),
-                (None, None) => ("relation", id.0.to_string()),
+                (None, None) => match self.catalog.routines.0.get(id) {
+                    Some(routine) => (routine.kind(), routine.name.clone()),
+                    None => ("relation", id.0.to_string()),
+                },
             },
         };
         match object {

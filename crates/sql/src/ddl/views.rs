@@ -7,23 +7,26 @@ use super::{Ddl, DdlContext};
 use crate::lower::output_name;
 use crate::names;
 use crate::privileges::Check;
+use crate::routines::{self, scopes::Lookup};
 use crate::types::Column;
-use crate::views::{Ctes, find, quoted};
+use crate::views::quoted;
 use crate::walk::{self, WalkMut};
 use base::error::{SqlError, SqlResult, SqlState};
-use base::schema::{SchemaAction, Table};
+use base::routines::Routine;
+use base::schema::SchemaAction;
 use base::views::{CheckOption, Relation, View};
 use base::{DataType, TableId};
-use sqlparser::ast::{
-    self, Expr, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
-    VisitorMut,
-};
+use sqlparser::ast::{self, Expr, ObjectName, Query, Select, SelectItem, SetExpr, Statement, VisitorMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// Tells the columns of a query's result; it takes the planner of queries to know them.
 pub trait Shapes {
     fn columns(&self, query: &Query) -> SqlResult<Vec<Column>>;
+    /// Columns of what a statement gives back, over parameters of these types; `None` if it gives nothing.
+    fn columns_of(&self, statement: &Statement, parameters: &[DataType]) -> SqlResult<Option<Vec<Column>>>;
+    /// Holds the body of a function in PL/pgSQL against its language, which is not known here.
+    fn check_program(&self, routine: &Routine) -> SqlResult<()>;
 }
 
 /// A query as it is kept, and the columns of its rows with the names that they have there.
@@ -58,6 +61,10 @@ impl DdlContext<'_> {
             database: self.database,
             standing: self.standing,
         }
+    }
+
+    pub(super) fn lookup(&self) -> Lookup<'_> {
+        Lookup { catalog: self.catalog, search_path: self.search_path, database: self.database }
     }
 
     pub(super) fn create_view(&self, create: &ast::CreateView) -> SqlResult<Ddl> {
@@ -130,6 +137,7 @@ impl DdlContext<'_> {
         }
         call_columns(query.body.as_mut(), &names);
         names::qualify_types(&mut query);
+        routines::kept::qualify(self.lookup(), &mut query);
         let uses = self.qualify(&mut query);
         let definition = query.to_string();
         self.check_text(&definition, &columns)?;
@@ -239,21 +247,7 @@ impl DdlContext<'_> {
 
     /// Puts its schema before every table and view of a query; answers which these are.
     pub(super) fn qualify(&self, query: &mut Query) -> BTreeMap<TableId, Vec<usize>> {
-        let check = self.names();
-        let mut walk = Qualify { check: &check, scopes: Vec::new(), read: Vec::new(), named: Vec::new() };
-        let _ = query.walk_mut(&mut walk);
-        let mut uses: BTreeMap<TableId, Vec<usize>> = BTreeMap::new();
-        for (alias, shape) in &walk.read {
-            let columns = uses.entry(shape.id).or_default();
-            for (of, name) in &walk.named {
-                if of.as_ref().is_none_or(|of| of == alias) {
-                    columns.extend(shape.column_named(name));
-                }
-            }
-            columns.sort_unstable();
-            columns.dedup();
-        }
-        uses
+        crate::views::qualify(&self.names(), query)
     }
 
     pub(super) fn drop_view(&self, name: &ObjectName) -> SqlResult<Vec<SchemaAction>> {
@@ -322,51 +316,5 @@ fn call_columns(body: &mut SetExpr, names: &[String]) {
             }
         }
         _ => {}
-    }
-}
-
-struct Qualify<'a> {
-    check: &'a Check<'a>,
-    scopes: Vec<Ctes>,
-    read: Vec<(String, &'a Table)>,
-    /// Names of columns, with what stands before the point.
-    named: Vec<(Option<String>, String)>,
-}
-
-impl VisitorMut for Qualify<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        Ctes::enter(&mut self.scopes, query);
-        ControlFlow::Continue(())
-    }
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        Ctes::leave(&mut self.scopes);
-        ControlFlow::Continue(())
-    }
-    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table { name, alias, args: None, .. } = factor
-            && !Ctes::hide(&self.scopes, name)
-            && let Some(relation) = find(self.check, name)
-        {
-            let shape = relation.shape();
-            let called = alias.as_ref().map_or_else(|| shape.name.clone(), |alias| names::fold(&alias.name));
-            self.read.push((called, shape));
-            let parts = [&shape.schema, &shape.name];
-            *name = ObjectName(parts.map(|part| ObjectNamePart::Identifier(quoted(part))).to_vec());
-        }
-        ControlFlow::Continue(())
-    }
-    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<()> {
-        match e {
-            Expr::Identifier(name) => self.named.push((None, names::fold(name))),
-            Expr::CompoundIdentifier(parts) => {
-                if let [.., of, name] = parts.as_slice() {
-                    self.named.push((Some(names::fold(of)), names::fold(name)));
-                }
-            }
-            _ => {}
-        }
-        ControlFlow::Continue(())
     }
 }

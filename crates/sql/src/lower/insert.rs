@@ -9,7 +9,7 @@ use super::generated::{Generated, refuse_value};
 use super::scope::Scope;
 use super::{Lowered, Lowering, Projection, Refusal, access};
 use crate::names;
-use crate::parse::{Overriding, parse_expr};
+use crate::parse::Overriding;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::key::KeyRange;
@@ -211,7 +211,7 @@ impl Lowering<'_> {
             } else if let Some(sql) =
                 table.default_of(number).filter(|_| column.identity != Identity::Generated)
             {
-                let parsed = parse_expr(sql)?;
+                let parsed = self.kept_expression(sql)?;
                 self.exprs(&scope)
                     .assignment(&parsed, &column.name, column.data_type)
                     .map_err(|r| r.or(|| SqlError::unsupported(format!("the default {sql}"))))?

@@ -99,6 +99,16 @@ impl Scope {
 pub struct ParameterTypes(pub Vec<Option<DataType>>);
 
 impl ParameterTypes {
+    /// Of so many parameters, those behind the known ones of no type.
+    pub fn of_count(mut self, count: usize) -> ParameterTypes {
+        self.0.resize(count, None);
+        self
+    }
+    /// One more.
+    pub fn push(&mut self, data_type: DataType) {
+        self.0.push(Some(data_type));
+    }
+
     /// The type of the n-th parameter (from 0), if it is known.
     pub(super) fn get(&mut self, n: usize) -> Option<DataType> {
         if self.0.len() <= n {

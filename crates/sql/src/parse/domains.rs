@@ -65,7 +65,7 @@ fn read(statement: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
 }
 
 /// A token as it has to be written to be read again.
-fn written(token: &Token) -> String {
+pub(super) fn written(token: &Token) -> String {
     match token {
         Token::SingleQuotedString(text) => format!("'{}'", text.replace('\'', "''")),
         Token::EscapedStringLiteral(text) => {

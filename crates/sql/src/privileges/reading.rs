@@ -276,6 +276,8 @@ impl<'a> Reading<'a> {
                 let columns = self.check.listed(table, columns.iter());
                 self.check.check_columns(table, &columns, wanted)
             }
+            // What a DO does is asked for statement by statement.
+            Statement::Call(function) if crate::parse::do_block(function).is_some() => Ok(()),
             Statement::Call(function) => {
                 let name = names::parts(&function.name)?.pop().unwrap_or_default();
                 match self.check.may(&Object::Procedure(name.clone()), Privileges::EXECUTE) {

@@ -8,7 +8,7 @@ use crate::system::definitions::primary_index;
 use crate::system::pg_tables::{
     check_oid, default_oid, has_primary_key, has_triggers, primary_key_oid, schema_oid,
 };
-use crate::system::{Made, domains, privileges};
+use crate::system::{Made, domains, privileges, routines};
 use base::comments::Commented;
 use base::roles::{Object, Privileges};
 use base::schema::{Identity, Index, Table};
@@ -40,6 +40,8 @@ pub(in crate::system) fn make(context: &Context<'_>, name: &str) -> Option<Made>
         "meridian_dump_defaults" => defaults(context),
         "meridian_dump_indexes" => indexes(context),
         "meridian_dump_comments" => comments(context),
+        "meridian_dump_functions" => routines::dumped(context),
+        "meridian_dump_function_details" => routines::dumped_details(context),
         _ => return None,
     })
 }

@@ -6,11 +6,15 @@ use crate::context::Context;
 use base::TableId;
 use base::schema::{Identity, Table};
 use sql::lower::oid;
+use std::collections::BTreeSet;
 
-/// What depends on what, as far as users made it: views on what they read, sequences on their columns.
+/// What depends on what, as far as users made it: views on what they read, sequences on their columns, functions
+/// on the types of their signatures.
 pub(super) fn depend(context: &Context<'_>) -> Made {
     const CLASS: u32 = 1259;
     const DEFAULT: u32 = 2604;
+    const TYPE: u32 = 1247;
+    const PROC: u32 = 1255;
     let mut made = Made::new(&[
         ("classid", OID),
         ("objid", OID),
@@ -54,6 +58,16 @@ pub(super) fn depend(context: &Context<'_>) -> Made {
         let table = context.catalog.table(of);
         let is_identity = table.is_some_and(|t| t.columns[column].identity == Identity::Always);
         add(sequence.id, of, column + 1, if is_identity { "i" } else { "a" });
+    }
+    for routine in context.catalog.routines.0.values() {
+        let types =
+            routine.all_types().flat_map(|of| of.domain.or(of.data_type.enumeration().map(|of| of.id())));
+        let mut needed: BTreeSet<(u32, TableId)> = types.map(|id| (TYPE, id)).collect();
+        needed.extend(routine.row_of().map(|id| (CLASS, id)));
+        for (class, of) in needed {
+            let numbers = [PROC, oid(routine.id), 0, class, oid(of), 0];
+            made.rows.push(numbers.into_iter().map(int).chain([text("n")]).collect());
+        }
     }
     made
 }

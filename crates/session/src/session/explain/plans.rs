@@ -67,7 +67,12 @@ impl Session {
             Plan::LockedJoin(plan) => self.describe_locked_join(plan),
             Plan::Checked(plan) => self.describe(&plan.write, parameters, types),
             Plan::With(plan) => self.describe_with(plan, parameters, types),
+            Plan::Routine(_) => {
+                Ok((Document::titled("A function, statement by statement in this session"), Claim::default()))
+            }
             Plan::Call(plan) => self.describe_call(plan, &values),
+            Plan::Calls(plan) => Ok((Document::titled(plan.explained()), Claim::default())),
+            Plan::Do(_) => Ok((Document::titled("A program in PL/pgSQL"), Claim::default())),
             Plan::Utility(statement) => {
                 Ok((Document::titled(sql::ddl::first_words(statement)), Claim::default()))
             }

@@ -3,6 +3,7 @@
 use super::super::DdlContext;
 use super::super::generated::ELSEWHERE;
 use super::refuse_type;
+use crate::aggregates::is_aggregate;
 use crate::lower::bind;
 use crate::lower::expr::Typed;
 use crate::lower::scope::{ParameterTypes, Scope};
@@ -126,36 +127,6 @@ fn refuse_more_than_a_row(e: &ast::Expr, place: Place) -> SqlResult<()> {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
-}
-
-fn is_aggregate(function: &ast::Function) -> bool {
-    const AGGREGATES: &[&str] = &[
-        "count",
-        "sum",
-        "avg",
-        "min",
-        "max",
-        "bool_and",
-        "bool_or",
-        "every",
-        "string_agg",
-        "array_agg",
-        "json_agg",
-        "jsonb_agg",
-        "json_object_agg",
-        "jsonb_object_agg",
-        "stddev",
-        "stddev_pop",
-        "stddev_samp",
-        "variance",
-        "var_pop",
-        "var_samp",
-        "corr",
-        "bit_and",
-        "bit_or",
-    ];
-    let name = names::parts(&function.name).ok().and_then(|mut parts| parts.pop());
-    name.is_some_and(|name| AGGREGATES.contains(&name.as_str()))
 }
 
 /// An expression as it is kept in the catalog.

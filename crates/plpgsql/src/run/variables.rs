@@ -1,0 +1,252 @@
+//! Variables: what they hold, how statements refer to them.
+
+use super::types::{Field, Kind, Row, ScalarType, Value, mismatch, size, sizes};
+use super::{Item, Run};
+use crate::program::Target;
+use base::error::{SqlResult, SqlState};
+use base::{Datum, SqlError};
+use std::sync::Arc;
+
+/// What a name in a statement means: a variable, or a field of one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    variable: usize,
+    field: Option<String>,
+}
+
+/// A variable.
+#[derive(Debug)]
+pub(super) enum Slot {
+    Scalar(ScalarType, Datum),
+    Row(Row),
+    Record(Option<Row>),
+    Any(Value),
+}
+
+impl Slot {
+    pub fn new(kind: Kind) -> Slot {
+        match kind {
+            Kind::Scalar(of) => Slot::Scalar(of, Datum::Null),
+            Kind::Row(fields) => Slot::Row(Row::of_nulls(fields)),
+            Kind::Record => Slot::Record(None),
+            Kind::Any | Kind::Nothing => Slot::Any(Value::null()),
+        }
+    }
+
+    /// Gives a scalar a value of its type.
+    pub fn begin(&mut self, datum: Datum) {
+        if let Slot::Scalar(_, now) = self {
+            *now = datum;
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        match self {
+            Slot::Scalar(_, datum) | Slot::Any(Value { datum, .. }) => size(datum),
+            Slot::Row(row) | Slot::Record(Some(row)) => sizes(&row.values),
+            Slot::Record(None) => 0,
+        }
+    }
+
+    fn row(&self) -> Option<&Row> {
+        match self {
+            Slot::Row(row) | Slot::Record(Some(row)) => Some(row),
+            _ => None,
+        }
+    }
+    fn is_record(&self) -> bool {
+        matches!(self, Slot::Row(_) | Slot::Record(_))
+    }
+}
+
+impl Run {
+    /// What a name means in a statement of the program; `None` if it is none of its own.
+    pub fn find(&self, statement: usize, name: &[String]) -> Option<Reference> {
+        let scope = self.program.statements[statement].scope;
+        let (variable, taken) = self.program.find(scope, name)?;
+        match &name[taken..] {
+            [] => Some(Reference { variable, field: None }),
+            [field] if self.slots[variable].is_record() => {
+                Some(Reference { variable, field: Some(field.clone()) })
+            }
+            _ => None,
+        }
+    }
+
+    /// The value of what a name means. Errors: 55000 if a record has no value yet, 42703 if it has no such field, 0A000
+    /// for a record as a whole.
+    pub fn value(&self, reference: &Reference) -> SqlResult<Value> {
+        let slot = &self.slots[reference.variable];
+        let Some(field) = &reference.field else {
+            return match slot {
+                Slot::Scalar(of, datum) => Ok(Value::new(datum.clone(), of.data_type)),
+                Slot::Any(value) => Ok(value.clone()),
+                _ => {
+                    Err(SqlError::unsupported("a record as a value of an expression")
+                        .hint("Name its fields."))
+                }
+            };
+        };
+        let row = self.assigned(reference.variable)?;
+        let position = row.position(field).ok_or_else(|| self.no_field(reference.variable, field))?;
+        Ok(Value::new(row.values[position].clone(), row.fields[position].of.data_type))
+    }
+
+    /// The fields of a record; `None` for anything else. Errors: 55000 if it has no value yet.
+    pub fn fields(&self, reference: &Reference) -> SqlResult<Option<Arc<[Field]>>> {
+        if reference.field.is_some() || !self.slots[reference.variable].is_record() {
+            return Ok(None);
+        }
+        self.assigned(reference.variable).map(|row| Some(row.fields.clone()))
+    }
+
+    /// The same reference to a field of the record.
+    pub fn field(&self, record: &Reference, name: &str) -> Reference {
+        Reference { variable: record.variable, field: Some(name.into()) }
+    }
+
+    /// Gives a variable of the outermost scope a row or a value, before the program runs: what a trigger function knows.
+    pub fn give(&mut self, name: &str, row: Option<Row>, datum: Datum) {
+        let Some(&variable) = self.program.scopes[0].names.get(name) else { return };
+        self.bytes -= self.slots[variable].bytes();
+        match &mut self.slots[variable] {
+            Slot::Record(now) => *now = row,
+            slot => slot.begin(datum),
+        }
+        self.bytes += self.slots[variable].bytes();
+    }
+
+    fn assigned(&self, variable: usize) -> SqlResult<&Row> {
+        self.slots[variable].row().ok_or_else(|| {
+            let name = &self.program.variables[variable].name;
+            SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("record \"{name}\" is not assigned yet"),
+            )
+            .detail("The tuple structure of a not-yet-assigned record is indeterminate.")
+        })
+    }
+
+    fn no_field(&self, variable: usize, field: &str) -> SqlError {
+        let name = &self.program.variables[variable].name;
+        SqlError::new(SqlState::UNDEFINED_COLUMN, format!("record \"{name}\" has no field \"{field}\""))
+    }
+
+    /// What a name alone gives as an expression.
+    pub(super) fn item(&self, reference: &Reference) -> SqlResult<Item> {
+        match (&reference.field, &self.slots[reference.variable]) {
+            (None, Slot::Row(row) | Slot::Record(Some(row))) => Ok(Item::Row(row.clone())),
+            (None, Slot::Record(None)) => Ok(Item::Value(Value::null())),
+            _ => self.value(reference).map(Item::Value),
+        }
+    }
+
+    /// Sets what is known to fit.
+    pub(super) fn begin(&mut self, variable: usize, datum: Datum) {
+        self.bytes -= self.slots[variable].bytes();
+        self.slots[variable].begin(datum);
+        self.bytes += self.slots[variable].bytes();
+    }
+
+    /// A declaration without a default. Errors: a domain's rules.
+    pub(super) fn clear(&mut self, variable: usize) -> SqlResult<()> {
+        match self.slots[variable] {
+            Slot::Record(_) => {
+                self.bytes -= self.slots[variable].bytes();
+                self.slots[variable] = Slot::Record(None);
+                Ok(())
+            }
+            _ => self.assign(&Target { variable, field: None }, Item::Value(Value::null())),
+        }
+    }
+
+    /// Errors: the value does not fit the variable (22001, 22003, 22P02, 42804, …), 22004 for a NULL that it does not take.
+    pub(super) fn assign(&mut self, target: &Target, item: Item) -> SqlResult<()> {
+        let before = self.slots[target.variable].bytes();
+        let assigned = match &target.field {
+            Some(field) => self.assign_field(target.variable, field, item),
+            None => self.assign_whole(target.variable, item),
+        };
+        self.bytes = self.bytes - before + self.slots[target.variable].bytes();
+        assigned
+    }
+
+    fn assign_field(&mut self, variable: usize, field: &str, item: Item) -> SqlResult<()> {
+        let Item::Value(value) = item else {
+            return Err(mismatch(format!("cannot assign a row to field \"{field}\"")));
+        };
+        let position = self.assigned(variable)?.position(field);
+        let position = position.ok_or_else(|| self.no_field(variable, field))?;
+        let zone = self.zone;
+        if let Slot::Row(row) | Slot::Record(Some(row)) = &mut self.slots[variable] {
+            row.values[position] = row.fields[position].of.take(value, zone)?;
+        }
+        Ok(())
+    }
+
+    fn assign_whole(&mut self, variable: usize, item: Item) -> SqlResult<()> {
+        let zone = self.zone;
+        let declared = &self.program.variables[variable];
+        match (&mut self.slots[variable], item) {
+            (Slot::Scalar(of, now), Item::Value(value)) => {
+                let datum = of.take(value, zone)?;
+                if declared.not_null && datum.is_null() {
+                    let name = &declared.name;
+                    return Err(SqlError::new(
+                        SqlState(*b"22004"),
+                        format!("null value cannot be assigned to variable \"{name}\" declared NOT NULL"),
+                    ));
+                }
+                *now = datum;
+            }
+            (Slot::Any(now), Item::Value(value)) => *now = value,
+            (Slot::Row(now), Item::Row(row)) => *now = row.fitted(&now.fields, zone)?,
+            (Slot::Record(now), Item::Row(row)) => *now = Some(row),
+            (Slot::Row(now), Item::Value(value)) if value.datum.is_null() => {
+                *now = Row::of_nulls(now.fields.clone());
+            }
+            (Slot::Record(now), Item::Value(value)) if value.datum.is_null() => {
+                *now = now.take().map(|row| Row::of_nulls(row.fields));
+            }
+            (Slot::Row(_) | Slot::Record(_), Item::Value(_)) => {
+                return Err(mismatch("cannot assign non-composite value to a record variable"));
+            }
+            (Slot::Scalar(..) | Slot::Any(_), Item::Row(_)) => {
+                let name = &declared.name;
+                return Err(mismatch(format!("cannot assign composite value to variable \"{name}\"")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A row to one record, or its values to several variables; what is missing is NULL.
+    pub(super) fn assign_row(&mut self, targets: &[Target], row: Row) -> SqlResult<()> {
+        if let [target] = targets
+            && target.field.is_none()
+            && self.slots[target.variable].is_record()
+        {
+            return self.assign(target, Item::Row(row));
+        }
+        let mut values = row.values.into_iter().zip(row.fields.iter().map(|field| field.of.data_type));
+        for target in targets {
+            let value = values.next().map_or_else(Value::null, |(datum, of)| Value::new(datum, of));
+            self.assign(target, Item::Value(value))?;
+        }
+        Ok(())
+    }
+
+    /// A row of the arguments that go out.
+    pub(super) fn outputs(&self) -> Row {
+        let goes_out = self.program.signature.arguments.iter().enumerate().filter(|(_, a)| a.goes_out);
+        let mut fields = Vec::new();
+        let mut values = Vec::new();
+        for (n, argument) in goes_out {
+            let name = argument.name.clone().unwrap_or_else(|| format!("column{}", fields.len() + 1));
+            if let Slot::Scalar(of, datum) = &self.slots[n] {
+                fields.push(Field { name, of: of.clone() });
+                values.push(datum.clone());
+            }
+        }
+        Row { fields: fields.into(), values }
+    }
+}

@@ -1,0 +1,299 @@
+//! PL/pgSQL: DO, and functions whose bodies are in it. The session is the host that a program asks ([`plpgsql::Run`]).
+//!
+//! IN: a compiled body and values of its arguments. OUT: its result. KEEPS: whatever a program does happens in one
+//! transaction, the open one or one of its own, which is executed again if it met another; a savepoint that a program has
+//! set is gone when it is over. A program gives way now and then, so that a cancel and the statement's timeout end it.
+
+mod binding;
+mod callees;
+mod calls;
+mod kinds;
+mod per_row;
+mod statements;
+mod taking;
+
+use super::Session;
+use super::attempts::Attempts;
+use super::transaction::Transaction;
+use crate::response::{Notice, Response};
+use analytics::RowsMemory;
+use base::error::SqlResult;
+use base::routines::{ResultOf, Routine};
+use base::schema::Catalog;
+use base::{Datum, SqlError, SqlState, TableId};
+use binding::Bound;
+pub use calls::CallsPlan;
+pub(super) use calls::{plan_call, plan_calls};
+use kinds::Kinds;
+use plpgsql::{Answer, Outcome, Program, Raised, Request, Run, Signature};
+use sql::parse::{DoBlock, OWN_NAMES};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Functions that call each other at most. Each takes stack.
+const DEPTH_MAX: usize = 400;
+/// Functions whose compiled bodies a session keeps.
+const COMPILED_MAX: usize = 256;
+
+/// A compiled body, and what was found out about it.
+pub struct Compiled {
+    program: Arc<Program>,
+    /// `None`: of a DO.
+    routine: Option<Arc<Routine>>,
+    /// Kinds of its variables, for one version of the catalog.
+    kinds: Mutex<Option<(Arc<Catalog>, Kinds)>>,
+    /// Its statements as they were planned last.
+    bound: Mutex<BTreeMap<usize, Arc<Bound>>>,
+}
+
+/// What a session knows of programs.
+#[derive(Default)]
+pub(super) struct Programs {
+    compiled: BTreeMap<TableId, Arc<Compiled>>,
+    /// Programs that wait for others.
+    depth: usize,
+}
+
+/// What a function gave back.
+#[derive(Default)]
+pub(super) struct Returned {
+    /// Of a function that returns one thing: one row.
+    pub rows: Vec<Vec<Datum>>,
+}
+
+impl Compiled {
+    fn new(program: Program, routine: Option<Arc<Routine>>) -> Arc<Compiled> {
+        let (kinds, bound) = (Mutex::new(None), Mutex::new(BTreeMap::new()));
+        Arc::new(Compiled { program: Arc::new(program), routine, kinds, bound })
+    }
+
+    /// The body of a DO. Errors: 0A000 and 42704 for other languages, 42601.
+    pub(super) fn of_block(block: &DoBlock) -> SqlResult<Arc<Compiled>> {
+        match block.language.as_deref() {
+            None | Some("plpgsql") => {}
+            Some("sql") => {
+                return Err(SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "language \"sql\" does not support inline code execution",
+                ));
+            }
+            Some(other) => {
+                let message = format!("language \"{other}\" does not exist");
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+            }
+        }
+        let program = plpgsql::parse(&block.body, &Signature::of_block())?;
+        binding::check_texts(&program)?;
+        Ok(Compiled::new(program, None))
+    }
+
+    /// The body of a function. Errors: 42601, 42804.
+    fn of_routine(catalog: &Catalog, routine: &Arc<Routine>) -> SqlResult<Arc<Compiled>> {
+        let program = plpgsql::parse(&routine.body, &kinds::signature(catalog, routine))?;
+        Ok(Compiled::new(program, Some(routine.clone())))
+    }
+}
+
+/// Errors: what is wrong with the body of a function in PL/pgSQL that is made.
+pub(super) fn check_body(catalog: &Catalog, routine: &Routine) -> SqlResult<()> {
+    let program = plpgsql::parse(&routine.body, &kinds::signature(catalog, routine))?;
+    binding::check_texts(&program)
+}
+
+fn too_deep() -> SqlError {
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+        .detail(format!("Functions may call each other {DEPTH_MAX} times."))
+}
+
+/// Counts a program that runs. A cancel drops what counts it, wherever it is.
+struct Level<'a>(&'a mut Session);
+
+impl Drop for Level<'_> {
+    fn drop(&mut self) {
+        self.0.prepared.programs.depth -= 1;
+    }
+}
+
+impl Session {
+    /// DO: in the open transaction, or as one of its own.
+    pub(super) async fn run_do(&mut self, block: &Arc<Compiled>) -> SqlResult<Response> {
+        if self.transaction.is_some() {
+            Box::pin(self.run_compiled(block, Vec::new())).await?;
+            return Ok(Response::Command("DO".into()));
+        }
+        let (mut attempts, told) = (Attempts::default(), self.notices_so_far());
+        loop {
+            self.forget_notices(told);
+            self.begin_attempt(self.is_read_only(), &attempts).await;
+            let result = Box::pin(self.run_compiled(block, Vec::new())).await;
+            if self.settle(result, &mut attempts).await?.is_some() {
+                return Ok(Response::Command("DO".into()));
+            }
+        }
+    }
+
+    /// Calls a function in the open transaction. Errors: 54001, and whatever it raises.
+    pub(super) async fn call_routine(
+        &mut self,
+        routine: &Arc<Routine>,
+        arguments: Vec<Datum>,
+    ) -> SqlResult<Returned> {
+        if routine.is_strict && arguments.iter().any(Datum::is_null) {
+            let none = Returned::default();
+            return Ok(if routine.is_set() { none } else { Returned { rows: vec![vec![Datum::Null]] } });
+        }
+        let compiled = self.compiled(routine)?;
+        self.run_compiled(&compiled, arguments).await
+    }
+
+    fn compiled(&mut self, routine: &Arc<Routine>) -> SqlResult<Arc<Compiled>> {
+        let is_it = |compiled: &&Arc<Compiled>| {
+            compiled.routine.as_ref().is_some_and(|of| Arc::ptr_eq(of, routine) || of == routine)
+        };
+        if let Some(known) = self.prepared.programs.compiled.get(&routine.id).filter(is_it) {
+            return Ok(known.clone());
+        }
+        let compiled = Compiled::of_routine(&self.catalog(), routine)?;
+        if self.prepared.programs.compiled.len() >= COMPILED_MAX {
+            self.prepared.programs.compiled.clear();
+        }
+        self.prepared.programs.compiled.insert(routine.id, compiled.clone());
+        Ok(compiled)
+    }
+
+    async fn run_compiled(&mut self, compiled: &Arc<Compiled>, arguments: Vec<Datum>) -> SqlResult<Returned> {
+        if self.prepared.programs.depth >= DEPTH_MAX {
+            return Err(too_deep());
+        }
+        let (kinds, result) = self.kinds(compiled)?;
+        let mut run = Run::new(compiled.program.clone(), kinds, result, arguments, self.settings.zone);
+        self.prepared.programs.depth += 1;
+        let level = Level(self);
+        let session = &mut *level.0;
+        let mut savepoints = 0;
+        let driven = session.drive(compiled, &mut run, &mut savepoints).await;
+        // What is left of a program that has failed.
+        if let Some(open) = &mut session.transaction {
+            (0..savepoints).for_each(|_| _ = open.release(SAVEPOINT));
+        }
+        let (outcome, rows) = driven?;
+        let rows = match outcome {
+            _ if compiled.routine.as_ref().is_some_and(|routine| routine.is_set()) => rows,
+            Outcome::Nothing => vec![vec![Datum::text("")]],
+            Outcome::Value(datum) => vec![vec![datum]],
+            Outcome::Row(row) => vec![row.values],
+            Outcome::NoRow => vec![vec![Datum::Null; width(session, compiled)]],
+        };
+        Ok(Returned { rows })
+    }
+
+    /// Answers what a program asks, until it is over.
+    async fn drive(
+        &mut self,
+        compiled: &Arc<Compiled>,
+        run: &mut Run,
+        savepoints: &mut usize,
+    ) -> SqlResult<(Outcome, Vec<Vec<Datum>>)> {
+        let memory = self.gateway.rows_memory("variables and rows of a function");
+        let (mut returned, mut returned_bytes) = (Vec::new(), 0);
+        let mut answer = Answer::Done;
+        loop {
+            let request = run.step(answer);
+            hold(&memory, run.bytes() + returned_bytes)?;
+            answer = match request {
+                Request::Execute { statement, wants } => {
+                    Answer::from_result(Box::pin(self.execute_of(compiled, run, statement, wants)).await)
+                }
+                Request::ExecuteText { text, using, wants } => {
+                    Answer::from_result(Box::pin(self.execute_text(&text, using, wants)).await)
+                }
+                Request::Savepoint => {
+                    let settings = self.settings.mark();
+                    self.open().savepoint(SAVEPOINT.into(), settings);
+                    *savepoints += 1;
+                    Answer::Done
+                }
+                Request::Release => {
+                    self.open().release(SAVEPOINT);
+                    *savepoints -= 1;
+                    Answer::Done
+                }
+                Request::RollBackTo { outer } => {
+                    self.go_back(outer, savepoints)?;
+                    Answer::Done
+                }
+                Request::Notice(raised) => {
+                    self.tell_notice(noticed(raised));
+                    Answer::Done
+                }
+                Request::Rows(rows) => {
+                    returned_bytes += rows.iter().map(|row| analytics::row_bytes(row)).sum::<usize>();
+                    returned.extend(rows);
+                    Answer::Done
+                }
+                Request::GiveWay => {
+                    tokio::task::yield_now().await;
+                    Answer::Done
+                }
+                Request::Done(outcome) => {
+                    self.reading = Some(memory);
+                    return Ok((outcome, returned));
+                }
+                Request::Failed(error) => return Err(error),
+            };
+        }
+    }
+
+    /// Undoes what was done since the savepoint that has `outer` others of the program around it.
+    fn go_back(&mut self, outer: usize, savepoints: &mut usize) -> SqlResult<()> {
+        let open: &mut Transaction = self.open();
+        open.end_parts();
+        while *savepoints > outer + 1 {
+            open.release(SAVEPOINT);
+            *savepoints -= 1;
+        }
+        let lost = || SqlError::internal("a savepoint of a function is gone");
+        let settings = open.rollback_to(SAVEPOINT).ok_or_else(lost)?;
+        open.release(SAVEPOINT);
+        *savepoints -= 1;
+        self.settings_as_of(&settings);
+        Ok(())
+    }
+}
+
+/// The name of the savepoints that programs set; no client can say it.
+const SAVEPOINT: &str = {
+    assert!(OWN_NAMES == '\u{f8ff}');
+    "\u{f8ff}program"
+};
+
+/// How many columns a function's row has.
+fn width(session: &Session, compiled: &Compiled) -> usize {
+    let Some(routine) = &compiled.routine else { return 1 };
+    match &routine.result {
+        ResultOf::RowOf(id) => {
+            let catalog = session.catalog();
+            catalog.relation(*id).map_or(1, |relation| relation.shape().visible_columns().count())
+        }
+        _ => 1,
+    }
+}
+
+/// Reserves what is held now. Errors: 53200.
+fn hold(memory: &RowsMemory, bytes: usize) -> SqlResult<()> {
+    /// Less is not worth asking for.
+    const STEP: usize = 1 << 16;
+    let held = memory.bytes();
+    if bytes > held {
+        return memory.grow((bytes - held).next_multiple_of(STEP));
+    }
+    if held - bytes > 2 * STEP {
+        memory.shrink(held - bytes);
+    }
+    Ok(())
+}
+
+fn noticed(raised: Raised) -> Notice {
+    let Raised { severity, state, message, detail, hint } = raised;
+    Notice { severity, state, message, detail, hint }
+}

@@ -1,0 +1,240 @@
+//! Statements of programs: their texts, in which names of variables become parameters.
+
+use super::super::Prepared;
+use super::Session;
+use base::error::SqlResult;
+use base::schema::Catalog;
+use base::{DataType, Datum, SqlError, SqlState};
+use plpgsql::{Conflict, Program, Reference, Run};
+use sql::routines::body::{Names, argument, argument_of, bind};
+use sql::routines::resolve::named;
+use sql::routines::scopes::{Lookup, Scopes};
+use sql::types::ParameterType;
+use sql::walk::{WalkMut, expressions_mut};
+use sqlparser::ast::{Expr, Statement, TableFactor, Value, VisitorMut};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A statement as it was planned last.
+pub(super) struct Bound {
+    catalog: Arc<Catalog>,
+    settings_epoch: u64,
+    types: Vec<DataType>,
+    references: Vec<Reference>,
+    /// It does not depend on which fields a record has, nor on values.
+    is_kept: bool,
+    pub prepared: Arc<Prepared>,
+}
+
+/// Names of a program's variables in one of its statements.
+struct OfProgram<'a> {
+    run: &'a Run,
+    statement: usize,
+    references: Vec<Reference>,
+    expands: bool,
+}
+
+impl OfProgram<'_> {
+    fn parameter(&mut self, reference: Reference) -> Expr {
+        let known = self.references.iter().position(|known| *known == reference);
+        let at = known.unwrap_or_else(|| {
+            self.references.push(reference);
+            self.references.len() - 1
+        });
+        argument(at + 1)
+    }
+}
+
+impl Names for OfProgram<'_> {
+    fn meaning(&mut self, words: &[String], scopes: &Scopes) -> SqlResult<Option<Expr>> {
+        let Some(reference) = self.run.find(self.statement, words) else { return Ok(None) };
+        let is_column = match words {
+            [name] => scopes.column(name).is_some(),
+            [of, name] => scopes.qualified(of, name).is_some(),
+            _ => false,
+        };
+        match self.run.program().conflict {
+            Conflict::Column if is_column => return Ok(None),
+            Conflict::Error if is_column => {
+                let message = format!("column reference \"{}\" is ambiguous", words.join("."));
+                return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, message)
+                    .detail("It could refer to either a PL/pgSQL variable or a table column."));
+            }
+            _ => {}
+        }
+        Ok(Some(self.parameter(reference)))
+    }
+
+    fn placeholder(&mut self, name: &str) -> SqlResult<Expr> {
+        match self.run.find(self.statement, &[name.into()]) {
+            Some(reference) => Ok(self.parameter(reference)),
+            None => {
+                let message = format!("there is no parameter {name}");
+                Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message))
+            }
+        }
+    }
+
+    fn fields(&mut self, words: &[String]) -> SqlResult<Option<Vec<(String, Expr)>>> {
+        let Some(reference) = self.run.find(self.statement, words) else { return Ok(None) };
+        let Some(fields) = self.run.fields(&reference)? else { return Ok(None) };
+        self.expands = true;
+        let named = |name: &String| (name.clone(), self.parameter(self.run.field(&reference, name)));
+        Ok(Some(fields.iter().map(|field| &field.name).map(named).collect()))
+    }
+}
+
+/// One statement. Errors: 42601, 0A000 for several. Positions are of a text that the client does not know, so none is told.
+pub(super) fn parsed(text: &str) -> SqlResult<Statement> {
+    let mut statements = sql::parse::parse_request(text).map_err(unplaced)?;
+    match (statements.pop(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        (None, _) => Err(SqlError::new(SqlState::SYNTAX_ERROR, "a statement is missing")),
+        (Some(_), false) => {
+            Err(SqlError::unsupported("a text of several statements in EXECUTE")
+                .hint("Execute them one by one."))
+        }
+    }
+}
+
+pub(super) fn unplaced(mut error: SqlError) -> SqlError {
+    error.position = None;
+    error
+}
+
+/// Errors: 42601 for a statement of a program that is none.
+pub(super) fn check_texts(program: &Program) -> SqlResult<()> {
+    for statement in &program.statements {
+        parsed(&statement.sql()).map_err(|error| {
+            error.context(format!(
+                "compilation of PL/pgSQL function \"{}\" near line {}",
+                program.signature.shown, statement.line
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// A value as a parameter: its type, and what travels.
+pub(super) fn as_parameter(value: plpgsql::Value, zone: base::zone::Zone) -> (ParameterType, Datum) {
+    match value.data_type {
+        DataType::Array(of) => {
+            let hint = ParameterType { is_array: true, ..of.data_type().into() };
+            let datum = match value.datum {
+                Datum::Null => Datum::Null,
+                array => Datum::text(base::text::display_in(&array, value.data_type, zone)),
+            };
+            (hint, datum)
+        }
+        data_type => (data_type.into(), value.datum),
+    }
+}
+
+/// Writes values out that are arguments of PostgreSQL's functions in FROM, which take no parameters; whether there were any.
+fn write_out(
+    lookup: Lookup<'_>,
+    statement: &mut Statement,
+    types: &[DataType],
+    parameters: &[(ParameterType, Datum)],
+    zone: base::zone::Zone,
+) -> SqlResult<bool> {
+    struct Writing<'a> {
+        lookup: Lookup<'a>,
+        literal: &'a dyn Fn(usize) -> SqlResult<Option<Expr>>,
+        has_some: bool,
+    }
+    impl VisitorMut for Writing<'_> {
+        type Break = SqlError;
+        fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+            let name = match factor {
+                TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => name,
+                _ => return ControlFlow::Continue(()),
+            };
+            if !named(self.lookup, name).is_empty() {
+                return ControlFlow::Continue(());
+            }
+            let (literal, has_some) = (self.literal, &mut self.has_some);
+            expressions_mut(factor, |e| {
+                let Some(nth) = argument_of(e) else { return ControlFlow::Continue(()) };
+                match literal(nth - 1) {
+                    Ok(Some(written)) => (*e, *has_some) = (written, true),
+                    Ok(None) => {}
+                    Err(error) => return ControlFlow::Break(error),
+                }
+                ControlFlow::Continue(())
+            })
+        }
+    }
+    let literal = |n: usize| -> SqlResult<Option<Expr>> {
+        let (Some(of), Some((_, datum))) = (types.get(n), parameters.get(n)) else { return Ok(None) };
+        let text = match (datum, of) {
+            (Datum::Null, _) => return Ok(Some(Expr::value(Value::Null))),
+            (Datum::Int(n), of) if of.enumeration().is_none() => {
+                return sql::parse::parse_expr(&n.to_string()).map(Some);
+            }
+            (Datum::Text(text), DataType::Array(_)) => text.to_string(),
+            (datum, of) => base::text::display_in(datum, *of, zone),
+        };
+        let quoted = text.replace('\'', "''");
+        let name = sql::routines::data_type_name(*of);
+        sql::parse::parse_expr(&format!("CAST('{quoted}' AS {name})")).map(Some)
+    };
+    let mut writing = Writing { lookup, literal: &literal, has_some: false };
+    match statement.walk_mut(&mut writing) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(writing.has_some),
+    }
+}
+
+impl Session {
+    /// A statement of a program with the values of its parameters. Errors: those of planning; 42702 for a name that both
+    /// a variable and a column has.
+    pub(super) fn bound(
+        &self,
+        compiled: &super::Compiled,
+        run: &Run,
+        statement: usize,
+    ) -> SqlResult<(Arc<Bound>, Vec<Datum>)> {
+        let zone = self.settings.zone;
+        let values = |references: &[Reference]| -> SqlResult<(Vec<DataType>, Vec<_>)> {
+            let values: Vec<plpgsql::Value> =
+                references.iter().map(|r| run.value(r)).collect::<SqlResult<_>>()?;
+            let types = values.iter().map(|value| value.data_type).collect();
+            Ok((types, values.into_iter().map(|value| as_parameter(value, zone)).collect()))
+        };
+        let catalog = self.catalog();
+        let known = compiled.bound.lock().expect("no panic while it is held").get(&statement).cloned();
+        if let Some(known) = known
+            && Arc::ptr_eq(&known.catalog, &catalog)
+            && known.settings_epoch == self.settings.epoch
+        {
+            let (types, parameters) = values(&known.references)?;
+            if types == known.types {
+                return Ok((known, parameters.into_iter().map(|(_, datum)| datum).collect()));
+            }
+        }
+        let text = compiled.program.statements[statement].sql();
+        let mut parsed = parsed(&text)?;
+        super::statements::refuse(&parsed)?;
+        let mut names = OfProgram { run, statement, references: Vec::new(), expands: false };
+        let lookup =
+            Lookup { catalog: &catalog, search_path: &self.settings.search_path, database: &self.database };
+        bind(lookup, &mut parsed, &mut names)?;
+        let (types, parameters) = values(&names.references)?;
+        let is_written_out = write_out(lookup, &mut parsed, &types, &parameters, zone)?;
+        let hints: Vec<_> = parameters.iter().map(|(hint, _)| Some(*hint)).collect();
+        let prepared = Prepared::new(self, &text, Some(parsed), &hints)?;
+        let bound = Arc::new(Bound {
+            catalog,
+            settings_epoch: self.settings.epoch,
+            types,
+            references: names.references,
+            is_kept: !names.expands && !is_written_out,
+            prepared: Arc::new(prepared),
+        });
+        if bound.is_kept {
+            compiled.bound.lock().expect("no panic while it is held").insert(statement, bound.clone());
+        }
+        Ok((bound, parameters.into_iter().map(|(_, datum)| datum).collect()))
+    }
+}

@@ -1,0 +1,146 @@
+//! `SELECT a, f(b) FROM t`: the arguments and the other columns are what is queried, and the function is called for each row
+//! of that, in the order in which they come.
+
+use super::callees::{resolved, written};
+use super::{Session, kinds};
+use crate::session::plan::{self, Plan};
+use analytics::Context;
+use base::error::SqlResult;
+use base::routines::{ResultOf, Routine};
+use base::{Datum, SqlError};
+use sql::lower::output_name;
+use sql::lower::scope::ParameterTypes;
+use sql::routines::expand;
+use sql::routines::resolve::Resolved;
+use sql::types::Column;
+use sqlparser::ast::{self, Expr, Ident, SelectItem, SetExpr, Statement};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A column of the answer.
+pub(super) enum Item {
+    /// That of the query.
+    Plain(usize),
+    Call(Arc<Routine>, Range<usize>),
+}
+
+/// Plans such a query; `None`: it is none, or it has more to it than a list of columns. Errors: those of planning.
+pub(super) fn plan_rows(
+    context: &Context<'_>,
+    query: &ast::Query,
+    parameters: &mut ParameterTypes,
+) -> SqlResult<Option<(Plan, Vec<Item>, Vec<Column>)>> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return Ok(None) };
+    if !is_list_of_rows(query, select) {
+        return Ok(None);
+    }
+    let (mut projection, mut items, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    let mut has_call = false;
+    for item in &select.projection {
+        let (expr, name) = match item {
+            SelectItem::UnnamedExpr(expr) => (expr, output_name(expr)),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, sql::names::fold(alias)),
+            _ => return Ok(None),
+        };
+        names.push(name);
+        let begin = projection.len();
+        let alias = |expr: Expr, at: usize| SelectItem::ExprWithAlias {
+            expr,
+            alias: Ident::new(format!("column_{at}")),
+        };
+        let Some((routine, arguments)) = called(context, parameters, expr)? else {
+            // ORDER BY may say an alias.
+            projection.push(match item {
+                SelectItem::ExprWithAlias { .. } => item.clone(),
+                _ => alias(expr.clone(), begin),
+            });
+            items.push(Item::Plain(begin));
+            continue;
+        };
+        has_call = true;
+        for (argument, of) in arguments.into_iter().zip(routine.types()) {
+            let argument = expand::cast(context.catalog, argument, of)?;
+            projection.push(alias(argument, projection.len()));
+        }
+        if projection.len() == begin {
+            // A row is a row without arguments, too.
+            projection.push(alias(Expr::value(ast::Value::Null), begin));
+            items.push(Item::Call(routine, begin..begin));
+            continue;
+        }
+        items.push(Item::Call(routine, begin..projection.len()));
+    }
+    if !has_call {
+        return Ok(None);
+    }
+    let mut bare = select.clone();
+    bare.projection = projection;
+    let mut asked = query.clone();
+    *asked.body = SetExpr::Select(bare);
+    let main = plan::plan_permitted(context, &Statement::Query(Box::new(asked)), parameters)?;
+    let known = main.columns().ok_or_else(|| SqlError::internal("a query has columns"))?;
+    let columns = items.iter().zip(names).map(|(item, name)| match item {
+        Item::Plain(at) => Column { name, ..known[*at].clone() },
+        Item::Call(routine, _) => Column::new(name, kinds::columns(context.catalog, routine)[0].1),
+    });
+    let columns = columns.collect();
+    Ok(Some((main, items, columns)))
+}
+
+/// Whether a query gives a row for each that it finds, in an order that does not depend on its columns' places.
+fn is_list_of_rows(query: &ast::Query, select: &ast::Select) -> bool {
+    let groups = match &select.group_by {
+        ast::GroupByExpr::Expressions(by, more) => !by.is_empty() || !more.is_empty(),
+        ast::GroupByExpr::All(_) => true,
+    };
+    let numbers = |order: &ast::OrderByExpr| matches!(order.expr, Expr::Value(_));
+    let orders_by_number = match query.order_by.as_ref().map(|order| &order.kind) {
+        Some(ast::OrderByKind::Expressions(orders)) => orders.iter().any(numbers),
+        Some(ast::OrderByKind::All(_)) => true,
+        None => false,
+    };
+    let is_plain = select.distinct.is_none() && select.having.is_none();
+    !select.from.is_empty() && !groups && is_plain && !orders_by_number
+}
+
+/// The function that an expression calls, with all its arguments; `None`: it is another expression.
+fn called(
+    context: &Context<'_>,
+    parameters: &ParameterTypes,
+    expr: &Expr,
+) -> SqlResult<Option<(Arc<Routine>, Vec<Expr>)>> {
+    let Expr::Function(function) = expr else { return Ok(None) };
+    if function.over.is_some() || function.filter.is_some() {
+        return Ok(None);
+    }
+    let found = resolved(context, parameters, &function.name, written(&function.args))?;
+    let is_value = |found: &Resolved| matches!(found.routine.result, ResultOf::One(_) | ResultOf::Void);
+    Ok(found.filter(is_value).map(|found| (found.routine, found.arguments)))
+}
+
+impl Session {
+    /// Calls the functions for each row.
+    pub(super) async fn called_per_row(
+        &mut self,
+        items: &[Item],
+        rows: Vec<Vec<Datum>>,
+    ) -> SqlResult<Vec<Vec<Datum>>> {
+        let mut answered = Vec::with_capacity(rows.len());
+        for row in rows {
+            let mut values = Vec::with_capacity(items.len());
+            for item in items {
+                values.push(match item {
+                    Item::Plain(at) => row[*at].clone(),
+                    Item::Call(routine, arguments) => {
+                        let returned = self.call_routine(routine, row[arguments.clone()].to_vec()).await?;
+                        let first = returned.rows.into_iter().next().unwrap_or_default();
+                        first.into_iter().next().unwrap_or_default()
+                    }
+                });
+            }
+            answered.push(values);
+            tokio::task::consume_budget().await;
+        }
+        Ok(answered)
+    }
+}
