@@ -21,6 +21,7 @@ import os
 import pwd
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -181,14 +182,14 @@ def client(job):
 class System:
     """Processes of one system, one a region; ended by their own ids."""
 
-    protocol, isolation = "postgres", None
+    protocol, isolation, ended_by = "postgres", None, signal.SIGTERM
 
     def __init__(self, arguments, hosts, directory):
         self.arguments, self.hosts, self.directory, self.processes = arguments, hosts, directory, []
 
-    def start(self, host, command, **more):
+    def start(self, host, command):
         log = open(self.directory / f"{host['name']}.log", "ab")
-        process = subprocess.Popen(host["run"] + command, stdout=log, stderr=log, **more)
+        process = subprocess.Popen(host["run"] + command, stdout=log, stderr=log)
         self.processes.append(process)
         return process
 
@@ -206,7 +207,7 @@ class System:
 
     def end(self):
         for process in reversed(self.processes):
-            process.terminate()
+            process.send_signal(self.ended_by)
         for process in reversed(self.processes):
             try:
                 process.wait(30)
@@ -280,28 +281,33 @@ class Galera(System):
 class Postgres(System):
     """All clients write to the first region; a commit waits until one standby has applied it."""
 
+    # Without waiting for its clients.
+    ended_by = signal.SIGINT
+
     def up(self):
         programs = Path(subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True).stdout.strip())
         nobody = pwd.getpwnam("nobody")
-        as_nobody = {"user": "nobody", "group": nobody.pw_gid}
+        # Not by the caller, who has to be root to enter a region.
+        as_nobody = ["setpriv", "--reuid=nobody", f"--regid={nobody.pw_gid}", "--clear-groups"]
         os.chown(self.directory, nobody.pw_uid, nobody.pw_gid)
         first, data = self.hosts[0], self.directory / self.hosts[0]["name"]
-        subprocess.run([programs / "initdb", "-D", data, "-U", "root", "-A", "trust"], check=True,
-                       stdout=subprocess.DEVNULL, **as_nobody)
+        made = [programs / "initdb", "-D", data, "-U", "root", "-A", "trust"]
+        subprocess.run([*as_nobody, *made], check=True, stdout=subprocess.DEVNULL)
         (data / "pg_hba.conf").write_text("host all all 0.0.0.0/0 trust\nhost replication all 0.0.0.0/0 trust\n")
         options = ["-c", "listen_addresses=*", "-c", f"unix_socket_directories={self.directory}", "-c", "max_connections=300"]
-        self.start(first, [str(programs / "postgres"), "-D", str(data), *options], **as_nobody)
+        self.start(first, [*as_nobody, str(programs / "postgres"), "-D", str(data), *options])
         time.sleep(3)
         made = [str(programs / "createdb"), "-h", "127.0.0.1", "-U", "root", "meridian"]
         subprocess.run(first["run"] + made, check=True)
         for host in self.hosts[1:]:
             copy = self.directory / host["name"]
             source = ["-h", first["address"], "-U", "root", "-D", str(copy), "-R", "-X", "stream"]
-            subprocess.run(host["run"] + [str(programs / "pg_basebackup"), *source], check=True, **as_nobody)
+            subprocess.run(host["run"] + [*as_nobody, str(programs / "pg_basebackup"), *source], check=True)
             settings = (copy / "postgresql.auto.conf").read_text()
             named = settings.replace("user=root", f"user=root application_name={host['name']}")
             (copy / "postgresql.auto.conf").write_text(named)
-            self.start(host, [str(programs / "postgres"), "-D", str(copy), *options], **as_nobody)
+            os.chown(copy / "postgresql.auto.conf", nobody.pw_uid, nobody.pw_gid)
+            self.start(host, [*as_nobody, str(programs / "postgres"), "-D", str(copy), *options])
         names = ", ".join(host["name"] for host in self.hosts[1:])
         for change in [f"synchronous_standby_names = 'ANY 1 ({names})'", "synchronous_commit = remote_apply"]:
             sql = [str(programs / "psql"), "-h", "127.0.0.1", "-U", "root", "meridian", "-c", f"ALTER SYSTEM SET {change}"]

@@ -43,6 +43,7 @@ mod returning;
 mod rich;
 mod roles;
 mod routines;
+mod running;
 mod sequences;
 mod set_config;
 mod settings;
@@ -100,10 +101,7 @@ pub struct Session {
     /// Statements of a simple query that are still to run.
     queue: simple::Queue,
     copy: Option<copying::CopyState>,
-    /// What the running statement's rows take that were read one by one.
-    reading: Option<analytics::RowsMemory>,
-    /// The index that the running statement builds in steps.
-    building: Option<building::Building>,
+    running: running::Running,
     cursors: BTreeMap<String, cursor::Cursor>,
     told: told::Told,
     cancel: CancelHandle,
@@ -155,8 +153,7 @@ impl Session {
             prepared: stored::Stored::default(),
             queue: simple::Queue::default(),
             copy: None,
-            reading: None,
-            building: None,
+            running: Default::default(),
             cursors: BTreeMap::new(),
             told: told::Told::new(Listener::new(gateway.notifications.clone(), activity.process)),
             cancel: CancelHandle::default(),
@@ -192,14 +189,6 @@ impl Session {
             Err(error) => Err(self.give_up_implicit(error).await),
             done => done,
         }
-    }
-
-    /// A statement failed or was given up: what it alone has opened ends. Answers what it ends with.
-    async fn give_up_implicit(&mut self, error: SqlError) -> SqlError {
-        if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
-            self.roll_back().await;
-        }
-        self.abandon_build(error).await
     }
 
     async fn execute_now(&mut self, prepared: &Arc<Prepared>, parameters: &[Datum]) -> SqlResult<Response> {
@@ -298,7 +287,7 @@ impl Session {
             other => other,
         };
         self.settle_request();
-        let reading = self.reading.take();
+        let reading = self.release_read();
         let result = result.and_then(|response| response.accounted(reading, &self.gateway));
         if result.is_err() {
             self.copy = None;

@@ -62,10 +62,10 @@ impl Session {
         let homes: BTreeSet<NodeId> =
             partitions.into_iter().filter_map(|at| self.home_elsewhere(table, at)).collect();
         for home in homes {
-            let open = self.transaction.as_mut().expect("an open transaction");
-            let remote = open.remote_locks.get_or_insert_with(|| RemoteLocks::new(&self.gateway));
+            let (gateway, lock_ms) = (self.gateway.clone(), self.settings.timeouts.lock_ms);
+            let remote = self.open().remote_locks.get_or_insert_with(|| RemoteLocks::new(&gateway));
             let waiting = remote.lock(home, vec![(table.id, Key::new())], false);
-            if for_lock(self.settings.timeouts.lock_ms, waiting).await?.is_some_and(|locked| locked.waited) {
+            if for_lock(lock_ms, waiting).await?.is_some_and(|locked| locked.waited) {
                 self.gateway.contention.note(table.id, self.gateway.cluster.now());
             }
         }
@@ -97,7 +97,7 @@ impl Session {
             Ok(written) => Ok(Some(written)),
             Err(e) if is_transient(&e) && attempts.are_left() => {
                 // What was read is gone with the attempt.
-                self.reading = None;
+                self.release_read();
                 attempts.contested = contested;
                 self.pause(attempts.count).await;
                 Ok(None)

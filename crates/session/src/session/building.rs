@@ -49,14 +49,14 @@ impl Session {
     pub(super) async fn build_index(&mut self, id: TableId) -> SqlResult<()> {
         self.enter_all_rows(id).await?;
         self.end_build(id, End::IsRead).await?;
-        self.building = None;
+        self.note_build(None);
         Ok(())
     }
 
     /// Takes away the index that a statement was building when it failed or was given up; answers what the statement
     /// ends with. If it cannot be taken away now, it stays as one that is not valid, for DROP INDEX.
     pub(super) async fn abandon_build(&mut self, error: SqlError) -> SqlError {
-        let Some(Building { id, name }) = self.building.take() else { return error };
+        let Some(Building { id, name }) = self.take_build() else { return error };
         let was_in_doubt = error.state == SqlState::TRANSACTION_RESOLUTION_UNKNOWN;
         // What was sent may be on its way still.
         for wait in 0..if was_in_doubt { WAITS_MAX } else { 1 } {
@@ -142,7 +142,7 @@ impl Session {
         };
         let keys = self.keys_of(&wanted).await;
         // Only the keys are kept.
-        self.reading = None;
+        self.release_read();
         Ok(match keys?.as_slice() {
             [] => None,
             keys if (keys.len() as u64) < BATCH_ROWS => Some(range),

@@ -99,11 +99,12 @@ impl Session {
             let base_version = before.version;
             let actions = planned.actions.clone();
             // Should the statement be given up, whoever ends it takes the index away.
-            self.building =
-                planned.builds.as_ref().map(|(id, name)| Building { id: *id, name: name.clone() });
+            let building = planned.builds.as_ref();
+            let building = building.map(|(id, name)| Building { id: *id, name: name.clone() });
+            self.note_build(building);
             match self.submit_schema(SchemaChange { base_version, actions }).await {
                 Err(e) if super::is_stale(&e) && attempts < PLANS_MAX => {
-                    self.building = None;
+                    self.note_build(None);
                     attempts += 1;
                     self.refresh_catalog().await?;
                 }

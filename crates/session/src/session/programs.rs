@@ -236,7 +236,7 @@ impl Session {
                     Answer::Done
                 }
                 Request::Done(outcome) => {
-                    self.reading = Some(memory);
+                    self.hold_read(memory);
                     return Ok((outcome, returned));
                 }
                 Request::Failed(error) => return Err(error),

@@ -106,7 +106,7 @@ impl Session {
     pub(super) async fn collected(&mut self, stream: &mut RowStream) -> SqlResult<Vec<Vec<Datum>>> {
         let memory = self.gateway.rows_memory("rows of a query inside a statement");
         let rows = stream.collect_within(&memory).await?;
-        self.reading = Some(memory);
+        self.hold_read(memory);
         Ok(rows)
     }
 

@@ -315,8 +315,7 @@ impl Session {
         if bytes < COUNTED_BYTES_MIN {
             return Ok(());
         }
-        let gateway = &self.gateway;
-        self.reading.get_or_insert_with(|| gateway.rows_memory("rows that a statement reads")).grow(bytes)
+        self.reserve_read(bytes)
     }
 }
 
