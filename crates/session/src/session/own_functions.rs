@@ -5,82 +5,24 @@
 //! beside any other columns: `SELECT id, pg_advisory_lock(id) FROM t`. Its arguments and the other columns are what is queried; the
 //! session does the rest, row by row in the order in which they come.
 
+mod function;
+
+pub(super) use function::OwnFunction;
+
 use super::Session;
-use super::advisory::AdvisoryCall;
 use super::own_calls::cast;
-use super::plan::Plan;
+use super::plan::{OwnFunctionsPlan, OwnItem as Item, Plan};
 use crate::notifications::Said;
 use crate::response::{Response, RowStream, Rows};
 use base::error::SqlResult;
 use base::roles::{Object, Privileges};
-use base::{DataType, Datum, SqlError, SqlState};
+use base::{Datum, SqlError, SqlState};
 use sql::types::Column;
 use sql::walk::{Node, Walk};
 use sqlparser::ast::{self, Expr, SelectItem, SetExpr, Visitor};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Object id of type void, whose only value is shown as an empty text.
-const VOID_OID: u32 = 2278;
-
-/// A function that the session carries out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OwnFunction {
-    Advisory(AdvisoryCall),
-    Sleep,
-    SleepFor,
-    CurrentValue,
-    LastValue,
-    Notify,
-}
-
-impl OwnFunction {
-    fn named(name: &str) -> Option<OwnFunction> {
-        match name {
-            "pg_sleep" => Some(OwnFunction::Sleep),
-            "pg_sleep_for" => Some(OwnFunction::SleepFor),
-            "currval" => Some(OwnFunction::CurrentValue),
-            "lastval" => Some(OwnFunction::LastValue),
-            "pg_notify" => Some(OwnFunction::Notify),
-            name => AdvisoryCall::named(name).map(OwnFunction::Advisory),
-        }
-    }
-
-    /// Types of so many arguments; `None`: it does not take so many.
-    fn arguments(self, count: usize) -> Option<&'static [&'static str]> {
-        match self {
-            OwnFunction::Sleep if count == 1 => Some(&["double precision"]),
-            OwnFunction::SleepFor | OwnFunction::CurrentValue if count == 1 => Some(&["text"]),
-            OwnFunction::LastValue if count == 0 => Some(&[]),
-            OwnFunction::Notify if count == 2 => Some(&["text", "text"]),
-            OwnFunction::Advisory(call) => call.arguments(count),
-            _ => None,
-        }
-    }
-
-    fn column(self, name: String) -> Column {
-        match self {
-            OwnFunction::Advisory(call) if call.tells() => Column::new(name, DataType::Boolean),
-            OwnFunction::CurrentValue | OwnFunction::LastValue => Column::new(name, DataType::BigInt),
-            _ => Column { type_oid: VOID_OID, ..Column::new(name, DataType::Text) },
-        }
-    }
-}
-
-/// A column of the answer.
-enum Item {
-    /// That of the arguments' query.
-    Plain(usize),
-    Call(OwnFunction, std::ops::Range<usize>),
-}
-
-/// A query whose list of columns has such functions.
-pub struct OwnFunctionsPlan {
-    arguments: Box<Plan>,
-    items: Vec<Item>,
-    pub columns: Arc<Vec<Column>>,
-}
 
 /// The query of the arguments and the other columns, and what becomes of them.
 pub(super) struct Asked {

@@ -7,7 +7,9 @@
 mod binding;
 mod callees;
 mod calls;
+mod compiled;
 mod kinds;
+mod parsing;
 mod per_row;
 mod statements;
 mod taking;
@@ -19,32 +21,19 @@ use crate::response::{Notice, Response};
 use analytics::RowsMemory;
 use base::error::SqlResult;
 use base::routines::{ResultOf, Routine};
-use base::schema::Catalog;
 use base::{Datum, SqlError, SqlState, TableId};
-use binding::Bound;
-pub use calls::CallsPlan;
-pub(super) use calls::{plan_call, plan_calls};
-use kinds::Kinds;
-use plpgsql::{Answer, Outcome, Program, Raised, Request, Run, Signature};
-use sql::parse::{DoBlock, OWN_NAMES};
+pub(super) use calls::{plan_call_or_do, plan_calls};
+use compiled::Compiled;
+pub(super) use parsing::check_body;
+use plpgsql::{Answer, Outcome, Program, Raised, Request, Run};
+use sql::parse::OWN_NAMES;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Functions that call each other at most. Each takes stack.
 const DEPTH_MAX: usize = 400;
 /// Functions whose compiled bodies a session keeps.
 const COMPILED_MAX: usize = 256;
-
-/// A compiled body, and what was found out about it.
-pub struct Compiled {
-    program: Arc<Program>,
-    /// `None`: of a DO.
-    routine: Option<Arc<Routine>>,
-    /// Kinds of its variables, for one version of the catalog.
-    kinds: Mutex<Option<(Arc<Catalog>, Kinds)>>,
-    /// Its statements as they were planned last.
-    bound: Mutex<BTreeMap<usize, Arc<Bound>>>,
-}
 
 /// What a session knows of programs.
 #[derive(Default)]
@@ -59,45 +48,6 @@ pub(super) struct Programs {
 pub(super) struct Returned {
     /// Of a function that returns one thing: one row.
     pub rows: Vec<Vec<Datum>>,
-}
-
-impl Compiled {
-    fn new(program: Program, routine: Option<Arc<Routine>>) -> Arc<Compiled> {
-        let (kinds, bound) = (Mutex::new(None), Mutex::new(BTreeMap::new()));
-        Arc::new(Compiled { program: Arc::new(program), routine, kinds, bound })
-    }
-
-    /// The body of a DO. Errors: 0A000 and 42704 for other languages, 42601.
-    pub(super) fn of_block(block: &DoBlock) -> SqlResult<Arc<Compiled>> {
-        match block.language.as_deref() {
-            None | Some("plpgsql") => {}
-            Some("sql") => {
-                return Err(SqlError::new(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    "language \"sql\" does not support inline code execution",
-                ));
-            }
-            Some(other) => {
-                let message = format!("language \"{other}\" does not exist");
-                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
-            }
-        }
-        let program = plpgsql::parse(&block.body, &Signature::of_block())?;
-        binding::check_texts(&program)?;
-        Ok(Compiled::new(program, None))
-    }
-
-    /// The body of a function. Errors: 42601, 42804.
-    fn of_routine(catalog: &Catalog, routine: &Arc<Routine>) -> SqlResult<Arc<Compiled>> {
-        let program = plpgsql::parse(&routine.body, &kinds::signature(catalog, routine))?;
-        Ok(Compiled::new(program, Some(routine.clone())))
-    }
-}
-
-/// Errors: what is wrong with the body of a function in PL/pgSQL that is made.
-pub(super) fn check_body(catalog: &Catalog, routine: &Routine) -> SqlResult<()> {
-    let program = plpgsql::parse(&routine.body, &kinds::signature(catalog, routine))?;
-    binding::check_texts(&program)
 }
 
 fn too_deep() -> SqlError {
@@ -116,16 +66,17 @@ impl Drop for Level<'_> {
 
 impl Session {
     /// DO: in the open transaction, or as one of its own.
-    pub(super) async fn run_do(&mut self, block: &Arc<Compiled>) -> SqlResult<Response> {
+    pub(super) async fn run_do(&mut self, block: &Arc<Program>) -> SqlResult<Response> {
+        let block = Compiled::new(block.clone(), None);
         if self.transaction.is_some() {
-            Box::pin(self.run_compiled(block, Vec::new())).await?;
+            Box::pin(self.run_compiled(&block, Vec::new())).await?;
             return Ok(Response::Command("DO".into()));
         }
         let (mut attempts, told) = (Attempts::default(), self.notices_so_far());
         loop {
             self.forget_notices(told);
             self.begin_attempt(self.is_read_only(), &attempts).await;
-            let result = Box::pin(self.run_compiled(block, Vec::new())).await;
+            let result = Box::pin(self.run_compiled(&block, Vec::new())).await;
             if self.settle(result, &mut attempts).await?.is_some() {
                 return Ok(Response::Command("DO".into()));
             }
@@ -153,7 +104,8 @@ impl Session {
         if let Some(known) = self.prepared.programs.compiled.get(&routine.id).filter(is_it) {
             return Ok(known.clone());
         }
-        let compiled = Compiled::of_routine(&self.catalog(), routine)?;
+        let compiled =
+            Compiled::new(Arc::new(parsing::of_routine(&self.catalog(), routine)?), Some(routine.clone()));
         if self.prepared.programs.compiled.len() >= COMPILED_MAX {
             self.prepared.programs.compiled.clear();
         }
@@ -165,7 +117,7 @@ impl Session {
         if self.prepared.programs.depth >= DEPTH_MAX {
             return Err(too_deep());
         }
-        let (kinds, result) = self.kinds(compiled)?;
+        let (kinds, result) = compiled.kinds(self)?;
         let mut run = Run::new(compiled.program.clone(), kinds, result, arguments, self.settings.zone);
         self.prepared.programs.depth += 1;
         let level = Level(self);

@@ -4,8 +4,9 @@
 //! the other in the open transaction, or in one of their own. KEEPS: a call is answered when all its statements have run,
 //! and what one of them wrote the next one reads.
 
+use super::Session;
+use super::plan::{Plan, Planner, RoutinePlan, lookup_of};
 use super::write::Written;
-use super::{Plan, Session};
 use crate::response::Response;
 use analytics::Context;
 use base::error::{SqlError, SqlResult};
@@ -15,7 +16,7 @@ use sql::lower::scope::ParameterTypes;
 use sql::names;
 use sql::privileges::Check;
 use sql::routines::resolve::{Resolved, Types, resolve, unfit};
-use sql::routines::scopes::{Lookup, Scopes};
+use sql::routines::scopes::Scopes;
 use sql::routines::{body, expand};
 use sql::types::Column;
 use sqlparser::ast::{
@@ -34,21 +35,6 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Plans a statement whose privileges were asked for.
-pub type Planner<'p> = &'p dyn Fn(&Statement, &mut ParameterTypes) -> SqlResult<Plan>;
-
-/// A call that is a statement of its own.
-pub struct RoutinePlan {
-    routine: Arc<Routine>,
-    /// Gives one row; `None` without arguments.
-    arguments: Option<Box<Plan>>,
-    statements: Vec<Plan>,
-    result: Vec<TypeOf>,
-    pub columns: Option<Arc<Vec<Column>>>,
-    /// What it is called where only reading is allowed; `None`: it only reads.
-    pub word: Option<&'static str>,
-}
-
 /// A statement that is a call.
 struct Called {
     resolved: Resolved,
@@ -65,7 +51,7 @@ impl RoutinePlan {
         check: &Check<'_>,
         statement: &Statement,
         parameters: &mut ParameterTypes,
-        plan: Planner<'_>,
+        plan: Planner,
     ) -> SqlResult<Option<RoutinePlan>> {
         if context.catalog.routines.0.is_empty() {
             return Ok(None);
@@ -98,7 +84,7 @@ impl RoutinePlan {
         check: &Check<'_>,
         called: &Called,
         parameters: &mut ParameterTypes,
-        plan: Planner<'_>,
+        plan: Planner,
     ) -> SqlResult<RoutinePlan> {
         let routine = called.resolved.routine.clone();
         let lookup = lookup_of(context);
@@ -111,11 +97,11 @@ impl RoutinePlan {
         let mut statements = Vec::with_capacity(all.len());
         for statement in &all {
             check.statement(statement)?;
-            statements.push(plan(statement, &mut types.clone())?);
+            statements.push(plan(context, statement, &mut types.clone())?);
         }
         let word = statements.iter().find_map(Plan::verb);
         let arguments = match arguments_of(check, &called.resolved)? {
-            Some(query) => Some(Box::new(plan(&query, parameters)?)),
+            Some(query) => Some(Box::new(plan(context, &query, parameters)?)),
             None => None,
         };
         let result = expand::columns(context.catalog, &routine);
@@ -147,10 +133,6 @@ impl Drop for Deeper {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get() - 1);
     }
-}
-
-fn lookup_of<'a>(context: &Context<'a>) -> Lookup<'a> {
-    Lookup { catalog: context.catalog, search_path: context.search_path, database: context.database }
 }
 
 /// The call that a statement is: `SELECT f(…)`, `SELECT * FROM f(…)`, `CALL p(…)`.

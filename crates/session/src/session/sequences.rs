@@ -6,7 +6,7 @@
 
 use super::Session;
 use super::own_calls::OwnFunction;
-use super::plan::Plan;
+use super::plan::{Plan, SetValuePlan};
 use crate::response::{Response, RowStream, Rows};
 use base::error::{SqlResult, SqlState};
 use base::roles::{Object, Privileges};
@@ -24,13 +24,6 @@ pub(super) const SETVAL: OwnFunction = OwnFunction {
 
 /// Moves before the session gives up on a catalog that keeps changing.
 const ATTEMPTS: usize = 64;
-
-/// A list of such calls.
-pub struct SetValuePlan {
-    /// Three values for each call: name, value, whether the value was handed out.
-    arguments: Box<Plan>,
-    pub columns: Arc<Vec<Column>>,
-}
 
 impl SetValuePlan {
     pub(super) fn new(arguments: Plan, names: Vec<String>) -> SetValuePlan {

@@ -5,13 +5,13 @@
 //! behind it. KEEPS: each part reads what was there before the statement, and foreign keys are kept at its end.
 
 use super::Session;
-use super::plan::{self, Plan};
+use super::plan::{Plan, Planner, WithPart, WithPlan};
 use super::transaction::PartRows;
 use super::write::Written;
 use crate::response::Response;
 use analytics::Context;
 use base::error::SqlResult;
-use base::schema::{Catalog, Table};
+use base::schema::Table;
 use base::{Datum, SqlError};
 use sql::lower::insert::assign;
 use sql::lower::scope::ParameterTypes;
@@ -20,44 +20,27 @@ use sql::with::Taken;
 use sqlparser::ast;
 use std::sync::Arc;
 
-/// A planned statement of this kind.
-pub struct WithPlan {
-    parts: Vec<Part>,
-    main: Plan,
-    /// With a table for the rows of each part.
-    catalog: Arc<Catalog>,
-    pub columns: Option<Arc<Vec<Column>>>,
-    pub tag: &'static str,
-    /// What it is called where only reading is allowed; `None`: it only locks.
-    pub word: Option<&'static str>,
-}
-
-struct Part {
-    plan: Plan,
-    /// What its rows are for the parts behind it.
-    table: Option<Arc<Table>>,
-}
-
 impl WithPlan {
     /// Errors: those of its parts, 0A000 for a part that others read and that returns nothing.
     pub fn new(
         context: &Context<'_>,
         query: &ast::Query,
         parameters: &mut ParameterTypes,
+        planner: Planner,
     ) -> SqlResult<WithPlan> {
         let mut taken = Taken::of(query).ok_or_else(|| SqlError::internal("a WITH without parts"))?;
         let mut catalog = context.catalog.clone();
         let mut parts = Vec::new();
         while let Some((nth, statement)) = taken.next_part()? {
-            let plan = plan::plan_permitted(&context.over(&catalog), &statement, parameters)?;
+            let plan = planner(&context.over(&catalog), &statement, parameters)?;
             let table = taken.put_table(nth, plan.columns().as_ref().map(|columns| columns.as_slice()))?;
             let table = table.map(Arc::new);
             if let Some(table) = &table {
                 Arc::make_mut(&mut catalog).tables.insert(table.id, table.clone());
             }
-            parts.push(Part { plan, table });
+            parts.push(WithPart { plan, table });
         }
-        let main = plan::plan_permitted(&context.over(&catalog), &taken.rest()?, parameters)?;
+        let main = planner(&context.over(&catalog), &taken.rest()?, parameters)?;
         if matches!(main, Plan::Utility(_) | Plan::With(_) | Plan::Routine(_)) {
             return Err(SqlError::unsupported("this statement behind a WITH that writes"));
         }

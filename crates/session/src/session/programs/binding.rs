@@ -1,11 +1,11 @@
 //! Statements of programs: their texts, in which names of variables become parameters.
 
-use super::super::Prepared;
-use super::Session;
+use super::compiled::{Bound, Compiled};
+use super::parsing::{parsed, refuse};
+use crate::session::{Prepared, Session};
 use base::error::SqlResult;
-use base::schema::Catalog;
 use base::{DataType, Datum, SqlError, SqlState};
-use plpgsql::{Conflict, Program, Reference, Run};
+use plpgsql::{Conflict, Reference, Run};
 use sql::routines::body::{Names, argument, argument_of, bind};
 use sql::routines::resolve::named;
 use sql::routines::scopes::{Lookup, Scopes};
@@ -14,17 +14,6 @@ use sql::walk::{WalkMut, expressions_mut};
 use sqlparser::ast::{Expr, Statement, TableFactor, Value, VisitorMut};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// A statement as it was planned last.
-pub(super) struct Bound {
-    catalog: Arc<Catalog>,
-    settings_epoch: u64,
-    types: Vec<DataType>,
-    references: Vec<Reference>,
-    /// It does not depend on which fields a record has, nor on values.
-    is_kept: bool,
-    pub prepared: Arc<Prepared>,
-}
 
 /// Names of a program's variables in one of its statements.
 struct OfProgram<'a> {
@@ -82,37 +71,6 @@ impl Names for OfProgram<'_> {
         let named = |name: &String| (name.clone(), self.parameter(self.run.field(&reference, name)));
         Ok(Some(fields.iter().map(|field| &field.name).map(named).collect()))
     }
-}
-
-/// One statement. Errors: 42601, 0A000 for several. Positions are of a text that the client does not know, so none is told.
-pub(super) fn parsed(text: &str) -> SqlResult<Statement> {
-    let mut statements = sql::parse::parse_request(text).map_err(unplaced)?;
-    match (statements.pop(), statements.is_empty()) {
-        (Some(statement), true) => Ok(statement),
-        (None, _) => Err(SqlError::new(SqlState::SYNTAX_ERROR, "a statement is missing")),
-        (Some(_), false) => {
-            Err(SqlError::unsupported("a text of several statements in EXECUTE")
-                .hint("Execute them one by one."))
-        }
-    }
-}
-
-pub(super) fn unplaced(mut error: SqlError) -> SqlError {
-    error.position = None;
-    error
-}
-
-/// Errors: 42601 for a statement of a program that is none.
-pub(super) fn check_texts(program: &Program) -> SqlResult<()> {
-    for statement in &program.statements {
-        parsed(&statement.sql()).map_err(|error| {
-            error.context(format!(
-                "compilation of PL/pgSQL function \"{}\" near line {}",
-                program.signature.shown, statement.line
-            ))
-        })?;
-    }
-    Ok(())
 }
 
 /// A value as a parameter: its type, and what travels.
@@ -191,7 +149,7 @@ impl Session {
     /// a variable and a column has.
     pub(super) fn bound(
         &self,
-        compiled: &super::Compiled,
+        compiled: &Compiled,
         run: &Run,
         statement: usize,
     ) -> SqlResult<(Arc<Bound>, Vec<Datum>)> {
@@ -203,8 +161,7 @@ impl Session {
             Ok((types, values.into_iter().map(|value| as_parameter(value, zone)).collect()))
         };
         let catalog = self.catalog();
-        let known = compiled.bound.lock().expect("no panic while it is held").get(&statement).cloned();
-        if let Some(known) = known
+        if let Some(known) = compiled.bound(statement)
             && Arc::ptr_eq(&known.catalog, &catalog)
             && known.settings_epoch == self.settings.epoch
         {
@@ -215,7 +172,7 @@ impl Session {
         }
         let text = compiled.program.statements[statement].sql();
         let mut parsed = parsed(&text)?;
-        super::statements::refuse(&parsed)?;
+        refuse(&parsed)?;
         let mut names = OfProgram { run, statement, references: Vec::new(), expands: false };
         let lookup =
             Lookup { catalog: &catalog, search_path: &self.settings.search_path, database: &self.database };
@@ -233,7 +190,7 @@ impl Session {
             prepared: Arc::new(prepared),
         });
         if bound.is_kept {
-            compiled.bound.lock().expect("no panic while it is held").insert(statement, bound.clone());
+            compiled.keep_bound(statement, &bound);
         }
         Ok((bound, parameters.into_iter().map(|(_, datum)| datum).collect()))
     }

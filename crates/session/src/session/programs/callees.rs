@@ -1,6 +1,6 @@
 //! Which program a call means, and what its arguments are.
 
-use crate::session::plan::{self, Plan};
+use crate::session::plan::{Plan, Planner, lookup_of, names_of};
 use crate::session::rich;
 use analytics::Context;
 use base::error::SqlResult;
@@ -8,13 +8,8 @@ use base::routines::{Language, Routine};
 use sql::lower::scope::ParameterTypes;
 use sql::routines::expand;
 use sql::routines::resolve::{Resolved, Types, resolve};
-use sql::routines::scopes::{Lookup, Scopes};
+use sql::routines::scopes::Scopes;
 use sqlparser::ast::{Expr, FunctionArg, FunctionArguments, ObjectName};
-
-/// What names in a statement are looked up in.
-pub(super) fn lookup<'a>(context: &Context<'a>) -> Lookup<'a> {
-    Lookup { catalog: context.catalog, search_path: context.search_path, database: context.database }
-}
 
 /// The program that a call means, with all its arguments; `None` if it means something else. Errors: 42883, 42725, 42501.
 pub(super) fn resolved(
@@ -24,12 +19,12 @@ pub(super) fn resolved(
     arguments: &[FunctionArg],
 ) -> SqlResult<Option<Resolved>> {
     let nothing = Scopes::default();
-    let types = Types { lookup: lookup(context), scopes: &nothing, parameters };
+    let types = Types { lookup: lookup_of(context), scopes: &nothing, parameters };
     let found = resolve(types, name, arguments)?;
     let Some(found) = found.filter(|found| found.routine.language == Language::PlPgSql) else {
         return Ok(None);
     };
-    expand::permit(&plan::names_of(context), &found.routine)?;
+    expand::permit(&names_of(context), &found.routine)?;
     Ok(Some(found))
 }
 
@@ -47,11 +42,12 @@ pub(super) fn plan_arguments(
     routine: &Routine,
     given: Vec<Expr>,
     parameters: &mut ParameterTypes,
+    plan: Planner,
 ) -> SqlResult<Option<Plan>> {
     if given.is_empty() {
         return Ok(None);
     }
     let cast = |(e, of)| expand::cast(context.catalog, e, of);
     let items = given.into_iter().zip(routine.types()).map(cast).collect::<SqlResult<Vec<_>>>()?;
-    plan::plan_permitted(context, &rich::select_of(items)?, parameters).map(Some)
+    plan(context, &rich::select_of(items)?, parameters).map(Some)
 }

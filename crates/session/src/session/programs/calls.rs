@@ -5,16 +5,16 @@
 //! FROM become a table of it. KEEPS: a call whose arguments come from rows, or that would be made once for each row, or only
 //! under a condition, is refused.
 
-use super::callees::{lookup, plan_arguments, resolved, written};
-use super::per_row::{self, Item};
+use super::callees::{plan_arguments, resolved, written};
 use super::taking::{Calls, Found, in_from};
-use super::{Compiled, Session, kinds};
-use crate::session::plan::{self, Plan};
+use super::{kinds, parsing, per_row};
+use crate::session::Session;
+use crate::session::plan::{CallOfProgram as Call, CallsPlan, Plan, Planner, lookup_of};
 use crate::session::write::Written;
 use analytics::Context;
 use base::error::SqlResult;
-use base::routines::{Language, Routine};
-use base::schema::{Catalog, Table};
+use base::routines::Language;
+use base::schema::Catalog;
 use base::{Datum, SqlError, SqlState};
 use sql::lower::scope::ParameterTypes;
 use sql::routines::resolve::Resolved;
@@ -24,31 +24,6 @@ use sql::walk::WalkMut;
 use sqlparser::ast::{self, Statement};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// A statement with calls.
-pub struct CallsPlan {
-    calls: Vec<Call>,
-    /// `None`: CALL alone.
-    main: Option<Plan>,
-    /// With a table for the rows of each call in FROM.
-    catalog: Arc<Catalog>,
-    /// Parameters of the statement as it was written.
-    given: usize,
-    /// What is called for each row that the statement gives; these are not its own columns then.
-    per_row: Option<Vec<Item>>,
-    pub columns: Option<Arc<Vec<Column>>>,
-    pub tag: &'static str,
-    /// What it is called where only reading is allowed; `None`: it only reads.
-    pub word: Option<&'static str>,
-}
-
-struct Call {
-    routine: Arc<Routine>,
-    /// The query of its arguments; `None` if it has none.
-    arguments: Option<Plan>,
-    /// What its rows are for the statement; `None`: its value is a parameter.
-    table: Option<Arc<Table>>,
-}
 
 /// Whether any function may be called that is a program.
 fn has_programs(catalog: &Catalog) -> bool {
@@ -61,6 +36,7 @@ pub(in crate::session) fn plan_calls(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
+    plan: Planner,
 ) -> SqlResult<Option<Plan>> {
     let is_one = matches!(
         statement,
@@ -70,12 +46,12 @@ pub(in crate::session) fn plan_calls(
             | Statement::Delete(_)
             | Statement::Merge(_)
     );
-    if !is_one || !has_programs(context.catalog) || !expand::calls_some(lookup(context), statement) {
+    if !is_one || !has_programs(context.catalog) || !expand::calls_some(lookup_of(context), statement) {
         return Ok(None);
     }
     let declared = parameters.clone();
-    if let Some(plan) = plan_per_row(context, statement, parameters)? {
-        return Ok(Some(plan));
+    if let Some(planned) = plan_per_row(context, statement, parameters, plan)? {
+        return Ok(Some(planned));
     }
     *parameters = declared;
     let given = highest_parameter(statement).max(parameters.0.len());
@@ -91,8 +67,8 @@ pub(in crate::session) fn plan_calls(
     if found.is_empty() {
         return Ok(None);
     }
-    let (made, catalog) = plan_each(context, found, &mut types)?;
-    let main = plan::plan_permitted(&context.over(&catalog), &main, &mut types)?;
+    let (made, catalog) = plan_each(context, found, &mut types, plan)?;
+    let main = plan(&context.over(&catalog), &main, &mut types)?;
     if matches!(main, Plan::Utility(_) | Plan::With(_) | Plan::Checked(_)) {
         return Err(SqlError::unsupported("a function in PL/pgSQL in this statement"));
     }
@@ -117,6 +93,7 @@ fn plan_each(
     context: &Context<'_>,
     found: Vec<Found>,
     types: &mut ParameterTypes,
+    plan: Planner,
 ) -> SqlResult<(Vec<Call>, Arc<Catalog>)> {
     let mut catalog = context.catalog.clone();
     let mut made = Vec::new();
@@ -128,7 +105,7 @@ fn plan_each(
             Arc::make_mut(&mut catalog).tables.insert(of_rows.id, of_rows.clone());
             table = Some(of_rows);
         }
-        let arguments = plan_arguments(context, &call.routine, call.arguments, types)?;
+        let arguments = plan_arguments(context, &call.routine, call.arguments, types, plan)?;
         if table.is_none() {
             let columns = kinds::columns(context.catalog, &call.routine);
             types.push(columns[0].1);
@@ -143,9 +120,10 @@ fn plan_per_row(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
+    plan: Planner,
 ) -> SqlResult<Option<Plan>> {
     let Statement::Query(query) = statement else { return Ok(None) };
-    let Some((main, items, columns)) = per_row::plan_rows(context, query, parameters)? else {
+    let Some((main, items, columns)) = per_row::plan_rows(context, query, parameters, plan)? else {
         return Ok(None);
     };
     Ok(Some(Plan::Calls(Box::new(CallsPlan {
@@ -173,13 +151,14 @@ fn without_own(main: &Plan, calls: &[Call]) -> Option<Arc<Vec<Column>>> {
 }
 
 /// Plans CALL of a procedure that is a program, and DO; `None`: it is another procedure.
-pub(in crate::session) fn plan_call(
+pub(in crate::session) fn plan_call_or_do(
     context: &Context<'_>,
     function: &ast::Function,
     parameters: &mut ParameterTypes,
+    plan: Planner,
 ) -> SqlResult<Option<Plan>> {
     if let Some(block) = sql::parse::do_block(function) {
-        return Compiled::of_block(&block).map(|compiled| Some(Plan::Do(compiled)));
+        return parsing::of_block(&block).map(|program| Some(Plan::Do(program)));
     }
     let found = resolved(context, parameters, &function.name, written(&function.args))?;
     let Some(Resolved { routine, arguments }) = found else { return Ok(None) };
@@ -189,7 +168,7 @@ pub(in crate::session) fn plan_call(
     }
     let given = highest_parameter(&Statement::Call(function.clone())).max(parameters.0.len());
     *parameters = std::mem::take(parameters).of_count(given);
-    let arguments = plan_arguments(context, &routine, arguments, parameters)?;
+    let arguments = plan_arguments(context, &routine, arguments, parameters, plan)?;
     Ok(Some(Plan::Calls(Box::new(CallsPlan {
         calls: vec![Call { routine, arguments, table: None }],
         main: None,

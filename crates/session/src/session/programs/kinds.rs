@@ -1,12 +1,12 @@
 //! What types of a program's variables and of a function's result are in the catalog.
 
-use super::{Compiled, Session};
+use crate::session::Session;
 use base::error::SqlResult;
 use base::routines::{ResultOf, Routine, TypeOf};
 use base::schema::Catalog;
 use base::views::Relation;
 use base::{DataType, SqlError, SqlState};
-use plpgsql::{Argument, Declared, Field, Kind, Returns, ScalarType, Signature};
+use plpgsql::{Argument, Declared, Field, Kind, Program, Returns, ScalarType, Signature};
 use sql::names;
 use sqlparser::ast;
 use std::sync::Arc;
@@ -83,42 +83,37 @@ fn result(catalog: &Catalog, routine: &Routine) -> Kind {
 
 impl Session {
     /// Errors: 42704, 42P01 and 42703 for what a declaration names in vain.
-    pub(super) fn kinds(&self, compiled: &Compiled) -> SqlResult<Kinds> {
-        let catalog = self.catalog();
-        let mut known = compiled.kinds.lock().expect("looking types up does not panic");
-        if let Some((of, kinds)) = known.as_ref()
-            && Arc::ptr_eq(of, &catalog)
-        {
-            return Ok(kinds.clone());
-        }
-        let mut kinds: Vec<Kind> = Vec::with_capacity(compiled.program.variables.len());
-        for variable in &compiled.program.variables {
+    pub(super) fn kinds(
+        &self,
+        catalog: &Arc<Catalog>,
+        program: &Program,
+        routine: Option<&Routine>,
+    ) -> SqlResult<Kinds> {
+        let mut kinds: Vec<Kind> = Vec::with_capacity(program.variables.len());
+        for variable in &program.variables {
             let kind =
-                self.knowing_types(&catalog, || self.kind(&catalog, compiled, &variable.declared, &kinds));
+                self.knowing_types(catalog, || self.kind(catalog, routine, &variable.declared, &kinds));
             kinds.push(kind.map_err(|error| {
                 error.context(format!(
                     "compilation of PL/pgSQL function \"{}\" near line {}",
-                    compiled.program.signature.shown, variable.line
+                    program.signature.shown, variable.line
                 ))
             })?);
         }
-        let result = compiled.routine.as_ref().map_or(Kind::Nothing, |routine| result(&catalog, routine));
-        let found = (kinds, result);
-        *known = Some((catalog, found.clone()));
-        Ok(found)
+        let result = routine.map_or(Kind::Nothing, |routine| result(catalog, routine));
+        Ok((kinds, result))
     }
 
     fn kind(
         &self,
         catalog: &Catalog,
-        compiled: &Compiled,
+        routine: Option<&Routine>,
         declared: &Declared,
         before: &[Kind],
     ) -> SqlResult<Kind> {
         Ok(match declared {
             Declared::Argument(n) => {
-                let routine =
-                    compiled.routine.as_ref().ok_or_else(|| SqlError::internal("a DO has no arguments"))?;
+                let routine = routine.ok_or_else(|| SqlError::internal("a DO has no arguments"))?;
                 let columns = match &routine.result {
                     ResultOf::Table(columns) => columns.as_slice(),
                     _ => &[],

@@ -2,8 +2,9 @@
 //! of that, in the order in which they come.
 
 use super::callees::{resolved, written};
-use super::{Session, kinds};
-use crate::session::plan::{self, Plan};
+use super::kinds;
+use crate::session::Session;
+use crate::session::plan::{PerRow as Item, Plan, Planner};
 use analytics::Context;
 use base::error::SqlResult;
 use base::routines::{ResultOf, Routine};
@@ -14,21 +15,14 @@ use sql::routines::expand;
 use sql::routines::resolve::Resolved;
 use sql::types::Column;
 use sqlparser::ast::{self, Expr, Ident, SelectItem, SetExpr, Statement};
-use std::ops::Range;
 use std::sync::Arc;
-
-/// A column of the answer.
-pub(super) enum Item {
-    /// That of the query.
-    Plain(usize),
-    Call(Arc<Routine>, Range<usize>),
-}
 
 /// Plans such a query; `None`: it is none, or it has more to it than a list of columns. Errors: those of planning.
 pub(super) fn plan_rows(
     context: &Context<'_>,
     query: &ast::Query,
     parameters: &mut ParameterTypes,
+    plan: Planner,
 ) -> SqlResult<Option<(Plan, Vec<Item>, Vec<Column>)>> {
     let SetExpr::Select(select) = query.body.as_ref() else { return Ok(None) };
     if !is_list_of_rows(query, select) {
@@ -77,7 +71,7 @@ pub(super) fn plan_rows(
     bare.projection = projection;
     let mut asked = query.clone();
     *asked.body = SetExpr::Select(bare);
-    let main = plan::plan_permitted(context, &Statement::Query(Box::new(asked)), parameters)?;
+    let main = plan(context, &Statement::Query(Box::new(asked)), parameters)?;
     let known = main.columns().ok_or_else(|| SqlError::internal("a query has columns"))?;
     let columns = items.iter().zip(names).map(|(item, name)| match item {
         Item::Plain(at) => Column { name, ..known[*at].clone() },

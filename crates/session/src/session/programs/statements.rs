@@ -1,43 +1,14 @@
 //! Statements that programs run.
 
-use super::super::Prepared;
-use super::binding::{as_parameter, parsed, unplaced};
-use super::{Compiled, Session};
+use super::binding::as_parameter;
+use super::compiled::Compiled;
+use super::parsing::{parsed, refuse, unplaced};
 use crate::response::{Response, RowStream};
+use crate::session::{Prepared, Session};
 use base::error::SqlResult;
 use base::{Datum, SqlError, SqlState};
 use plpgsql::{QueryResult, Run, Value, Wants};
-use sqlparser::ast::Statement;
 use std::sync::Arc;
-
-/// Errors: 0A000 for statements that programs do not run.
-pub(super) fn refuse(statement: &Statement) -> SqlResult<()> {
-    match statement {
-        Statement::StartTransaction { .. }
-        | Statement::Commit { .. }
-        | Statement::Rollback { .. }
-        | Statement::Savepoint { .. }
-        | Statement::ReleaseSavepoint { .. } => {
-            Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "unsupported transaction command in PL/pgSQL")
-                .hint("BEGIN … EXCEPTION … END undoes a part of what a function has done."))
-        }
-        Statement::Query(query) if super::super::plan::is_select_into(query) => {
-            Err(SqlError::unsupported("SELECT INTO a table in PL/pgSQL")
-                .hint("CREATE TABLE … AS makes a table of a query."))
-        }
-        Statement::Copy { .. } => Err(SqlError::unsupported("COPY in PL/pgSQL")),
-        Statement::Declare { .. }
-        | Statement::Fetch { .. }
-        | Statement::Close { .. }
-        | Statement::Prepare { .. }
-        | Statement::Execute { .. }
-        | Statement::Deallocate { .. }
-        | Statement::Discard { .. } => {
-            Err(SqlError::unsupported(format!("{} in PL/pgSQL", sql::ddl::first_words(statement))))
-        }
-        _ => Ok(()),
-    }
-}
 
 /// An error of a statement, which says in which one it is.
 fn of_statement(text: &str, error: SqlError) -> SqlError {
