@@ -150,6 +150,13 @@ impl Routine {
         self.types().chain(one).chain(many.into_iter().flatten())
     }
 
+    /// Its rows are those of another table from now on, which has taken the place of the one that it names.
+    pub fn give_rows_of(&mut self, table: TableId) {
+        if let ResultOf::RowOf(of) | ResultOf::SetOfRows(of) = &mut self.result {
+            *of = table;
+        }
+    }
+
     /// The relation whose rows it gives.
     pub fn row_of(&self) -> Option<TableId> {
         match self.result {

@@ -122,11 +122,19 @@ impl DdlContext<'_> {
                 _ => {}
             }
         }
+        if let Some(rewrite) = &ddl.rewrites {
+            relations.remove(&rewrite.from.id);
+            let of_table = |routine: &&Arc<Routine>| routine.row_of() == Some(rewrite.from.id);
+            let followed = self.catalog.routines.0.values().filter(of_table).map(|routine| {
+                let mut next = routine.as_ref().clone();
+                next.give_rows_of(rewrite.to);
+                SchemaAction::PutRoutine(next)
+            });
+            ddl.actions.extend(followed.collect::<Vec<_>>());
+        }
         if relations.is_empty() && types.is_empty() {
             return Ok(ddl);
         }
-        // One that is made anew has another id.
-        let remade = ddl.actions.iter().any(|action| matches!(action, SchemaAction::CreateTable(_)));
         let mut detail = Vec::new();
         let mut going: Vec<&Arc<Routine>> = Vec::new();
         for routine in self.catalog.routines.0.values().filter(|routine| !dropped.contains(&routine.id)) {
@@ -140,11 +148,6 @@ impl DdlContext<'_> {
             going.push(routine);
         }
         let Some(first) = detail.first() else { return Ok(ddl) };
-        if remade {
-            return Err(SqlError::unsupported("writing a table anew whose rows a function returns")
-                .detail(first.clone())
-                .hint("Drop the function first, and create it again."));
-        }
         let is_cascade = match statement {
             Statement::Drop { cascade, .. } => *cascade,
             Statement::DropDomain(drop) => drop.drop_behavior == Some(ast::DropBehavior::Cascade),
