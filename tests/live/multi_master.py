@@ -143,9 +143,10 @@ def client(job):
         rng = random.Random(f"{job['seed']}/{job['region']}/{nth}")
         connection, done = connect(job["protocol"], job["address"], job["port"]), 0
         cursor = connection.cursor()
-        if job.get("isolation"):
-            cursor.execute(job["isolation"])
-            connection.commit()
+        for setting in (job["isolation"] or "").split("; "):
+            if setting:
+                cursor.execute(setting)
+                connection.commit()
         own_latencies, own_aborted = [], 0
         while time.time() < ends_at:
             run, done = (payment if done % 2 else new_order), done + 1
@@ -182,7 +183,9 @@ def client(job):
 class System:
     """Processes of one system, one a region; ended by their own ids."""
 
-    protocol, isolation, ended_by = "postgres", None, signal.SIGTERM
+    protocol, ended_by = "postgres", signal.SIGTERM
+    # What its clients say first, and the level that they get.
+    isolation, level = None, "serializable"
 
     def __init__(self, arguments, hosts, directory):
         self.arguments, self.hosts, self.directory, self.processes = arguments, hosts, directory, []
@@ -222,6 +225,7 @@ class Meridian(System):
         names = [host["name"] for host in self.hosts]
         pairs = [f"{a}/{b}={rtt}ms" for at, a in enumerate(names) for b in names[at + 1 :]]
         init = ["cluster", "init", str(made), "--engine", "geogauss", "--nodes", nodes, "--distances", ",".join(pairs)]
+        init += ["--survive", self.survive]
         subprocess.run([self.arguments.meridian, *init], check=True, stdout=subprocess.DEVNULL)
         for host in self.hosts:
             self.start(host, [self.arguments.meridian, "start", "--config", str(made / f"{host['name']}.toml")])
@@ -229,17 +233,30 @@ class Meridian(System):
             self.wait_until_served(host)
 
     def reached(self, host):
-        return "127.0.0.1", 26257 + self.port_step * self.hosts.index(host)
+        return "127.0.0.1", 26257
 
-    port_step = 0
+    survive = "1"
+
+
+class MeridianSession(Meridian):
+    """Blocks read what their region has; a commit asks all regions whether it has changed."""
+
+    isolation = "SET meridian.consistency = 'session'"
+
+
+class MeridianFast(MeridianSession):
+    """A commit is answered once its own region has merged it; the default waits until a second region has it."""
+
+    survive = "0"
 
 
 class MeridianSnapshot(Meridian):
-    isolation = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+    isolation = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ; " + MeridianSession.isolation
+    level = "repeatable read"
 
 
 class Galera(System):
-    protocol = "mysql"
+    protocol, level = "mysql", "repeatable read"
 
     def up(self):
         peers = ",".join(host["address"] for host in self.hosts)
@@ -281,6 +298,7 @@ class Galera(System):
 class Postgres(System):
     """All clients write to the first region; a commit waits until one standby has applied it."""
 
+    level = "read committed"
     # Without waiting for its clients.
     ended_by = signal.SIGINT
 
@@ -320,7 +338,8 @@ class Postgres(System):
         return ("127.0.0.1" if host is self.hosts[0] else self.hosts[0]["address"]), 5432
 
 
-SYSTEMS = {"meridian": Meridian, "meridian-rr": MeridianSnapshot, "galera": Galera, "postgres": Postgres}
+SYSTEMS = {"meridian": Meridian, "meridian-session": MeridianSession, "meridian-fast": MeridianFast,
+           "meridian-rr": MeridianSnapshot, "galera": Galera, "postgres": Postgres}
 
 
 def measure(name, arguments, hosts, directory):
@@ -344,7 +363,7 @@ def measure(name, arguments, hosts, directory):
     aborted = sum(region["aborted"] for region in told)
     at = lambda share: round(latencies[int(share * (len(latencies) - 1))], 1) if latencies else None
     return {
-        "system": name, "workload": "tpcc 50/50", "level": system.isolation or "default",
+        "system": name, "workload": "tpcc 50/50", "level": system.level,
         "clients": arguments.clients * len(hosts), "throughput": round(len(latencies) / arguments.seconds, 1),
         "latency_ms": {"mean": round(sum(latencies) / max(len(latencies), 1), 1), "p50": at(0.5), "p99": at(0.99)},
         "aborts_pct": round(100 * aborted / max(len(latencies) + aborted, 1), 1),

@@ -230,9 +230,6 @@ impl Session {
     }
 
     async fn run_plan(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
-        if let Some(open) = &mut self.transaction {
-            open.reading.writes = plan.writes_or_locks();
-        }
         match plan {
             Plan::Insert(..) | Plan::Modify(_) if self.empties_at_commit() => {
                 Box::pin(self.run_buffered(plan, parameters)).await
@@ -419,9 +416,7 @@ impl Session {
     /// an older cut it would fail wherever somebody else writes.
     fn level(&self) -> Consistency {
         match &self.transaction {
-            Some(open) if open.read_only || open.only_reads => self.settings.consistency,
-            Some(open) if open.reading.writes => self.settings.writing_level(),
-            Some(_) => self.settings.strong_level(),
+            Some(open) if !open.read_only && !open.only_reads => self.settings.strong_level(),
             _ => self.settings.consistency,
         }
     }

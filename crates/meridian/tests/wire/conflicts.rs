@@ -284,3 +284,35 @@ async fn statements_that_read_whole_tables_end_while_others_write_them() {
     }
     assert_eq!(value(&home, &format!("select count(*) from t where id <= {ROWS}")).await, ROWS.to_string());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_statements_that_insert_the_same_keys_from_queries_one_succeeds() {
+    for server in Server::with_each_engine(&[]) {
+        let home = server.session(0).await;
+        run(&home, "create table k (id int primary key, who int, mark int unique)").await;
+        run(
+            &home,
+            "create table source (id int primary key); insert into source select generate_series(1, 300)",
+        )
+        .await;
+        for keys in ["id, {who}, null", "{who} * 1000 + id, {who}, id"] {
+            let mut inserting = Vec::new();
+            for who in 1..=4 {
+                let client = server.session(who % 2).await;
+                let sql =
+                    format!("insert into k select {keys} from source").replace("{who}", &who.to_string());
+                inserting.push(tokio::spawn(async move { client.batch_execute(&sql).await }));
+            }
+            let mut succeeded = 0;
+            for insert in inserting {
+                match insert.await.expect("no client fails") {
+                    Ok(()) => succeeded += 1,
+                    Err(e) => assert_eq!(state(&e), "23505", "{e}"),
+                }
+            }
+            assert_eq!(succeeded, 1, "{keys}");
+            assert_eq!(rows(&home, "select count(*), count(distinct who) from k").await.unwrap(), ["300|1"]);
+            run(&home, "delete from k").await;
+        }
+    }
+}

@@ -45,7 +45,6 @@ impl Session {
     /// Begins a transaction for one execution of a statement.
     pub(super) async fn begin_attempt(&mut self, read_only: bool, attempts: &Attempts) {
         self.begin(read_only, true);
-        self.open().reading.writes = true;
         let contested = attempts.contested.iter().filter_map(|id| self.known.table(*id));
         for table in contested.cloned().collect::<Vec<_>>() {
             let _ = self.lock_whole_afar(&table).await;

@@ -56,8 +56,7 @@ impl Session {
 
     /// What the open transaction reads may change before it commits.
     pub(super) fn read_at_one_cut(&mut self) {
-        let reading = &mut self.open().reading;
-        (reading.level, reading.writes) = (base::txn::Isolation::Snapshot, false);
+        self.open().reading.level = base::txn::Isolation::Snapshot;
     }
 
     /// The isolation level of the open transaction, or of the block that is opened next.

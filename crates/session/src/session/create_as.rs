@@ -32,6 +32,7 @@ impl Session {
         let mut attempts = Attempts::default();
         loop {
             self.begin_attempt(false, &attempts).await;
+            self.open().reading.is_lone = true;
             let result = match statement {
                 Statement::CreateTable(create) if create.query.is_some() => {
                     Box::pin(self.create_as(create, parameters)).await

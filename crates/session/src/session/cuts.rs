@@ -26,11 +26,7 @@ impl Session {
                 return Ok((pin, open.cut));
             }
         }
-        let consistency = self.level();
-        if self.open().reading.writes && consistency != self.settings.strong_level() {
-            self.open().reading.is_behind = true;
-        }
-        let request = Request::Pin { consistency, token: self.token.clone() };
+        let request = Request::Pin { consistency: self.level(), token: self.token.clone() };
         match self.read_from_node(request).await? {
             Reply::Pinned(pin) => {
                 let pin = pin?;

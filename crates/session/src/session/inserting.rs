@@ -187,7 +187,10 @@ impl Session {
             owners.into_iter().zip(answered).zip(granules)
         {
             turn.give_way().await;
-            self.open().record_kept(partition, granule, range, at);
+            // A statement alone need not say that a key was free: the row that takes it says so at COMMIT.
+            if everywhere || !found.is_empty() || !self.open().reading.is_lone {
+                self.open().record_kept(partition, granule, range, at);
+            }
             for (key, row) in found {
                 existing[i].push((constraint, SeenRow::new(key, Arc::new(table.complete(&row)))));
             }

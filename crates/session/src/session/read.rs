@@ -4,12 +4,13 @@ use super::Session;
 use super::transaction::{SeenRow, Transaction};
 use super::turns::READS_AT_ONCE;
 use crate::response::{Response, RowStream, Rows};
+use base::cut::Consistency;
 use base::error::SqlResult;
 use base::expr::Expr;
 use base::key::KeyRange;
 use base::schema::{Index, Table};
 use base::txn::{Isolation, RowRead};
-use base::{Datum, Key, PartitionId, Rank, Row};
+use base::{Datum, Key, PartitionId, Rank, Row, Token};
 use node::request::ReadRows;
 use sql::lower::Projection;
 use sql::lower::bind::Binding;
@@ -296,7 +297,15 @@ impl Session {
         reads: Vec<RowRead>,
         at: Option<Rank>,
     ) -> SqlResult<(Rank, Vec<Vec<(Key, Row)>>)> {
-        let read = ReadRows { at, consistency: self.level(), token: self.token.clone(), reads };
+        let (mut consistency, mut token) = (self.level(), self.token.clone());
+        if let (None, Some(open)) = (at, &self.transaction)
+            && self.settings.merges_epochs()
+        {
+            // Rows that were locked: what was answered here since is in the region's own state, and COMMIT asks the others.
+            consistency = Consistency::Session;
+            token.join(&Token::at(open.cut));
+        }
+        let read = ReadRows { at, consistency, token, reads };
         let rows = self.read_rows(read).await?;
         self.found_rows(rows)
     }

@@ -147,12 +147,6 @@ impl Settings {
         }
     }
 
-    /// The level at which a statement reads that writes or locks. What it reads is validated: where a strong cut takes a
-    /// trip between regions, the region's own state does as well, and COMMIT asks all regions once.
-    pub fn writing_level(&self) -> Consistency {
-        if self.merges_epochs() { Consistency::Session } else { self.strong_level() }
-    }
-
     /// Whether every region executes its own clients' transactions and all merge them by epochs (engine `geogauss`).
     pub fn merges_epochs(&self) -> bool {
         self.get("meridian.engine") == "geogauss"

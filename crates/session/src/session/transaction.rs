@@ -159,11 +159,9 @@ impl Transaction {
         !self.reads.is_empty()
     }
     /// Whether COMMIT has something to send: rows, or reads at several cuts, which must come out as one.
-    /// What was read at one cut alone is serializable as it is, and strictly if the cut had all that was answered.
+    /// What was read at one cut alone is serializable as it is.
     pub fn needs_validation(&self) -> bool {
-        let is_behind = self.reading.is_behind;
-        self.has_writes()
-            || !self.reads_anew() && self.validated_reads().any(|(_, at)| is_behind || at != self.cut)
+        self.has_writes() || !self.reads_anew() && self.validated_reads().any(|(_, at)| at != self.cut)
     }
     /// So much to commit that it is put together aside.
     pub fn is_large(&self) -> bool {

@@ -86,6 +86,7 @@ impl Session {
             let mut attempts = Attempts::default();
             loop {
                 self.begin_attempt(false, &attempts).await;
+                self.open().reading.is_lone = true;
                 let result = match self.computed(plan, values, parameters).await {
                     Ok(plan) => self.insert_buffered(&plan, conflict, parameters).await,
                     Err(error) => Err(error),

@@ -6,23 +6,6 @@ use sql::types::Column;
 use std::sync::Arc;
 
 impl Plan {
-    /// Whether it changes rows of tables or locks them.
-    pub fn writes_or_locks(&self) -> bool {
-        match self {
-            Plan::Rows(plan) => plan.is_locking,
-            Plan::Insert(..)
-            | Plan::Modify(_)
-            | Plan::Rich(_)
-            | Plan::Merge(_)
-            | Plan::LockedJoin(_)
-            | Plan::With(_)
-            | Plan::Checked(_)
-            | Plan::Routine(_)
-            | Plan::Calls(_) => true,
-            _ => false,
-        }
-    }
-
     /// The verb of a plan that writes.
     pub(in crate::session) fn verb(&self) -> Option<&'static str> {
         match self {

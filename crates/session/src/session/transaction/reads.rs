@@ -30,10 +30,8 @@ pub struct Reading {
     pub seen_at: Rank,
     /// What is read now is validated at every level: somebody relies on it.
     pub keeps: bool,
-    /// The statement writes or locks, so COMMIT asks whether what it reads has changed.
-    pub writes: bool,
-    /// A cut was chosen that need not have all that was answered before: COMMIT finds out.
-    pub is_behind: bool,
+    /// The transaction is one statement that inserts, and changes no row twice.
+    pub is_lone: bool,
 }
 
 /// What an entry of what was read takes.
