@@ -104,6 +104,8 @@ const RECOVERY_MAX: Duration = Duration::from_secs(60);
 const REACH_MAX: Duration = Duration::from_secs(5);
 /// Between a process's return and the next fault.
 const SETTLE: Duration = Duration::from_millis(500);
+/// How often a node is asked anew for what it has, so long apart.
+const AUDIT_WAITS: u32 = 20;
 
 pub fn run(mut args: DrillArgs) -> anyhow::Result<()> {
     if args.rolling {
@@ -179,8 +181,26 @@ async fn drill(args: DrillArgs) -> anyhow::Result<Report> {
     let ledger = load.stop().await;
     let mut found = Vec::new();
     for (name, url) in names.iter().zip(&nodes) {
-        found.push(audit::ask(&ledger, name, url, &names).await?);
+        found.push(audited(&ledger, name, url, &names).await?);
     }
     processes.stop_all();
     Ok(Report::new(&args, &cycles, &found))
+}
+
+/// Asks a node for everything, once it has heard of the others again: what was cut from them last connects with pauses of
+/// up to a second.
+async fn audited(
+    ledger: &crate::demo::audit::Ledger,
+    node: &str,
+    url: &str,
+    names: &[String],
+) -> anyhow::Result<audit::Found> {
+    let mut waits = AUDIT_WAITS;
+    loop {
+        match audit::ask(ledger, node, url, names).await {
+            Err(_) if waits > 0 => waits -= 1,
+            told => return told,
+        }
+        tokio::time::sleep(SETTLE).await;
+    }
 }

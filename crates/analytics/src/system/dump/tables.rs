@@ -350,11 +350,17 @@ fn indexes(context: &Context<'_>) -> Made {
     made
 }
 
+/// The catalog of functions, as `classoid` tells it.
+const PROC: u32 = 1255;
+
 /// Comments, with columns numbered as [`columns`] does.
 fn comments(context: &Context<'_>) -> Made {
     let mut made = Made::new(&[("description", TEXT), ("classoid", INT), ("objoid", INT), ("objsubid", INT)]);
     for (what, comment) in &context.catalog.comments.0 {
         let (class, object, column) = match what {
+            Commented::Object(Object::Relation(id)) if context.catalog.routines.0.contains_key(id) => {
+                (PROC, oid(*id), 0)
+            }
             Commented::Object(Object::Relation(id)) => (CLASS, oid(*id), 0),
             Commented::Object(Object::Column(id, column)) => {
                 let Some(relation) = context.catalog.relation(*id) else { continue };
