@@ -7,7 +7,7 @@
 //! Reading takes time linear in the length of a text; a step ends after a bounded number of instructions, so that whoever
 //! drives a program can stop it.
 //!
-//! [`parse()`] compiles in one go: control flow becomes jumps ([`program::Op`]), and what a statement leaves when it is left
+//! [`parse()`] compiles in one go: control flow becomes jumps (`program::Op`), and what a statement leaves when it is left
 //! early (loops, savepoints, caught errors) is said by instructions of its own. The behaviour is that of PostgreSQL 15,
 //! documentation chapter 43.
 //!
