@@ -5,8 +5,8 @@
 
 Each system runs as one process in each region, with its data on disk and its default promise of durability; the clients of
 a region run there, too, and send TPC-C's Payment and NewOrder in turns, as single statements of a transaction, through the
-system's own protocol. Each region has warehouses of its own; one line in a hundred and one payment in seven go to another
-region's. A transaction that is aborted is sent again and counted. With PostgreSQL all clients write to the first region.
+system's own protocol. Each region has warehouses of its own; one line in a hundred and 15 % of the payments draw
+theirs from those of all regions. A transaction that is aborted is sent again and counted. With PostgreSQL all clients write to the first region.
 
 `hosts.json` says where regions are. `run` is what puts a program there, and is empty if one address is as good as another:
 
