@@ -103,6 +103,10 @@ impl Expr {
     pub fn constant(value: impl Into<Datum>) -> Expr {
         Expr::Constant(value.into())
     }
+    /// `column IS NOT NULL`.
+    pub fn is_not_null(column: usize) -> Expr {
+        Expr::Unary(UnaryOperator::Not, Box::new(Expr::IsNull(Box::new(Expr::Column(column)))))
+    }
     /// What is computed of a constant NULL is NULL, whatever the other side is: it is not looked at.
     pub fn binary(operator: BinaryOperator, left: Expr, right: Expr) -> Expr {
         let is_strict = !matches!(operator, BinaryOperator::And | BinaryOperator::Or);

@@ -3,6 +3,7 @@
 //! Every partition holds the whole catalog. A change is an ordered transaction that takes part in all
 //! of them, so at any place in the serial order every partition has the same catalog.
 
+mod checks;
 pub mod foreign;
 mod index;
 mod routines;
@@ -12,7 +13,6 @@ use crate::comments::{Commented, Comments};
 use crate::domain::Domain;
 use crate::enumeration::EnumType;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::expr::Expr;
 use crate::rng::fnv1a;
 use crate::roles::{RoleChange, Roles};
 use crate::routines::{Routine, Routines};
@@ -20,6 +20,7 @@ use crate::topology::Topology;
 use crate::user_types::UserTypes;
 use crate::views::View;
 use crate::{DataType, Datum, Key, PartitionId, RegionId, Row, TableId};
+pub use checks::{Check, ConfirmedCheck};
 pub use foreign::{ForeignKey, ForeignKeys};
 pub use index::{AccessMethod, Index, IndexForm};
 pub use sequence::{Origin, Sequence, SequenceLimits};
@@ -94,16 +95,6 @@ pub enum Identity {
     Generated,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Check {
-    pub name: String,
-    /// As written.
-    pub sql: String,
-    pub expr: Expr,
-    /// False after NOT VALID: rows that were there before are not known to keep it.
-    pub is_validated: bool,
-}
-
 /// Where a table's rows live.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Placement {
@@ -149,6 +140,8 @@ pub enum SchemaAction {
     /// The table's new description: added columns, indexes, constraints. New indexes are filled and
     /// new constraints checked at the change's place.
     AlterTable(Table),
+    /// A check of a table is validated without a look at the rows.
+    ConfirmCheck(ConfirmedCheck),
     DropTable(TableId),
     CreateSequence(Sequence),
     DropSequence(TableId),
@@ -297,6 +290,7 @@ impl Catalog {
                 self.claim_ids(table);
                 self.tables.insert(table.id, Arc::new(Table { version, ..table.clone() }));
             }
+            SchemaAction::ConfirmCheck(confirmed) => self.confirm_check(confirmed)?,
             SchemaAction::DropTable(id) => {
                 self.tables.remove(id).ok_or_else(stale_schema)?;
                 self.homes.remove(id);
@@ -349,6 +343,17 @@ impl Catalog {
         }
         self.retype_views(of);
         self.retype_routines(of);
+        Ok(())
+    }
+
+    /// Errors: 40001 if the table has changed since.
+    fn confirm_check(&mut self, confirmed: &ConfirmedCheck) -> SqlResult<()> {
+        let table = self.tables.get_mut(&confirmed.table).filter(|table| table.version == confirmed.version);
+        let table = table.ok_or_else(stale_schema)?;
+        let mut next = Table { version: self.version, ..table.as_ref().clone() };
+        let check = next.checks_mut().find(|check| check.name == confirmed.check).ok_or_else(stale_schema)?;
+        check.is_validated = true;
+        *table = Arc::new(next);
         Ok(())
     }
 
@@ -455,15 +460,6 @@ impl Table {
     pub fn default_of(&self, column: usize) -> Option<&String> {
         let of_domain = || self.domains.get(&column).and_then(|domain| domain.default.as_ref());
         self.columns[column].default.as_ref().or_else(of_domain)
-    }
-    pub fn checks_mut(&mut self) -> impl Iterator<Item = &mut Check> {
-        Arc::make_mut(&mut self.checks).iter_mut()
-    }
-    pub fn add_check(&mut self, check: Check) {
-        Arc::make_mut(&mut self.checks).push(check);
-    }
-    pub fn drop_checks(&mut self, is_dropped: impl Fn(&Check) -> bool) {
-        Arc::make_mut(&mut self.checks).retain(|check| !is_dropped(check));
     }
     /// Columns that `SELECT *` shows, with their numbers.
     pub fn visible_columns(&self) -> impl Iterator<Item = (usize, &Column)> {

@@ -118,6 +118,8 @@ pub enum Statement {
     Select { table: TableId, schema_version: u64, target: KeyRange, filter: Option<Expr>, columns: Vec<Expr> },
     /// TRUNCATE: removes every row of the table.
     Truncate { table: TableId, schema_version: u64 },
+    /// Enters the rows of a range into an index that is being built, where they are not in it yet.
+    Enter { table: TableId, schema_version: u64, index: TableId, target: KeyRange },
 }
 
 /// What an INSERT does when a unique key is taken.

@@ -5,7 +5,8 @@
 //! KEEPS: a store that has taken all blocks of another answers every cut, every question for what has changed since
 //! and every later transaction as that one does: versions travel with their places, deletions among them.
 
-use crate::store::{Garbage, GarbageKind, IndexStore, Owner, Store, TableStore};
+use crate::entries::{IndexStore, Owner};
+use crate::store::{Garbage, GarbageKind, Store, TableStore};
 use crate::versions::{Slot, VersionMap};
 use base::codec::{self, DecodeError};
 use base::key::KeyRange;
@@ -34,7 +35,8 @@ enum Block {
         desc: Arc<Table>,
         dropped: Option<Place>,
         newest: Place,
-        created: Vec<Place>,
+        /// Of each index, since when there is it, and from which key on rows are still to be entered.
+        indexes: Vec<(Place, Option<Key>)>,
     },
     Rows(Chains<Row>),
     /// Of the table's `nth` index.
@@ -91,9 +93,10 @@ impl Store {
         let dropped =
             dropped.map(|(place, table)| (Some(*place), Which::Dropped(table.desc.id, *place), table));
         for (dropped, which, table) in tables.chain(dropped) {
-            let created = table.indexes.iter().map(|index| index.created).collect();
+            let indexes = table.indexes.iter();
+            let indexes = indexes.map(|index| (index.created, index.late_from.clone())).collect();
             let (desc, newest) = (table.desc.clone(), table.newest);
-            sections.push_back(block(Block::Table { desc, dropped, newest, created }));
+            sections.push_back(block(Block::Table { desc, dropped, newest, indexes }));
             sections.push_back(Section::Rows(which));
             for nth in 0..table.indexes.len() {
                 sections.extend([Section::Entries(which, nth), Section::Homes(which, nth)]);
@@ -184,13 +187,15 @@ impl Store {
                 }
                 self.catalog = catalog;
             }
-            Block::Table { desc, dropped, newest, created } => {
+            Block::Table { desc, dropped, newest, indexes } => {
                 // The catalog's own description where it has one: changes look for it by address.
                 let known = self.catalog.tables.get(&desc.id).filter(|_| dropped.is_none()).cloned();
                 self.restoring = known.as_ref().map(|desc| desc.id);
                 let mut table = TableStore::new(known.unwrap_or(desc), &self.topology, Place::default());
                 table.newest = newest;
-                table.indexes.iter_mut().zip(created).for_each(|(index, created)| index.created = created);
+                for (index, (created, late_from)) in table.indexes.iter_mut().zip(indexes) {
+                    (index.created, index.late_from) = (created, late_from);
+                }
                 match dropped {
                     Some(place) => self.dropped.push((place, table)),
                     None => drop(self.tables.insert(table.desc.id, table)),

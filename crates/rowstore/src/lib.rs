@@ -27,6 +27,10 @@ mod follow;
 
 mod execute;
 
+mod entries;
+
+mod late;
+
 mod invariants;
 
 pub use copy::{CopyOutdated, CopyPlan};

@@ -4,37 +4,17 @@
 //! readers). KEEPS: secondary indexes agree with rows at every cut; a read at a rank includes every tie;
 //! a cut below [`Store::collected_below`] is refused, never answered from what is left.
 
+use crate::entries::{IndexStore, Owner};
 use crate::versions::{Slot, VersionMap};
 use base::commit::{Change, RowWrite};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::key::KeyRange;
-use base::schema::{Catalog, Index, Table};
+use base::schema::{Catalog, Table};
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::{Key, PartitionId, Place, Rank, Row, TableId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-/// The row an index entry leads to.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) enum Owner {
-    /// Its primary key is the end of the entry.
-    Tail,
-    Key(Box<Key>),
-}
-
-/// A secondary index: the entries of the rows that live here.
-pub(crate) struct IndexStore {
-    pub desc: Index,
-    /// Uniqueness is decided by the entries of the rows here; else by `homes`.
-    pub local: bool,
-    pub entries: VersionMap<Owner>,
-    /// Entries of a unique index that is not local whose home is this partition, with the primary keys of
-    /// rows that live anywhere.
-    pub homes: VersionMap<Owner>,
-    /// Cuts before this place do not know the index.
-    pub created: Place,
-}
 
 /// A table's rows here.
 pub(crate) struct TableStore {
@@ -342,6 +322,12 @@ impl Store {
         if replaced.added_version { Wrote::Version(replaced.before) } else { Wrote::OwnAgain }
     }
 
+    /// The store of an index.
+    pub(crate) fn index_mut(&mut self, id: TableId) -> Option<&mut IndexStore> {
+        let table = self.tables.get_mut(self.index_owner.get(&id)?)?;
+        table.indexes.iter_mut().find(|index| index.desc.id == id)
+    }
+
     /// Sets or removes an entry of a unique index whose home is here.
     pub(crate) fn write_home(&mut self, index: TableId, entry: &Key, owner: Option<&Key>, place: Place) {
         let Some(id) = self.index_owner.get(&index) else { return };
@@ -431,70 +417,5 @@ impl TableStore {
             let row = self.rows.slot(&key).and_then(row_of).expect("an entry leads to a row at every cut");
             visit(&key, row)
         });
-    }
-}
-
-impl IndexStore {
-    pub(crate) fn new(desc: &Table, index: &Index, topology: &Topology, created: Place) -> IndexStore {
-        let local = desc.index_is_local(index, topology);
-        IndexStore {
-            desc: index.clone(),
-            local,
-            entries: VersionMap::default(),
-            homes: VersionMap::default(),
-            created,
-        }
-    }
-    /// Primary key of the row that an entry leads to.
-    pub(crate) fn owner_key(&self, entry: &Key, owner: &Owner) -> Key {
-        match owner {
-            Owner::Tail => entry.tail(self.desc.columns.len()),
-            Owner::Key(key) => (**key).clone(),
-        }
-    }
-    /// Whether the entry can belong to one row only: it is of a unique index and has no nulls.
-    pub(crate) fn has_single_owner(&self, entry: &Key) -> bool {
-        // Any other entry goes on with the primary key.
-        self.desc.unique && entry.tail(self.desc.columns.len()).is_empty()
-    }
-    fn owner(&self, entry: &Key, key: &Key) -> Owner {
-        if self.has_single_owner(entry) { Owner::Key(Box::new(key.clone())) } else { Owner::Tail }
-    }
-    /// Owner of an entry whose home is here.
-    pub(crate) fn home_owner(&self, entry: &Key) -> Option<Key> {
-        self.homes.latest(entry).map(|owner| self.owner_key(entry, owner))
-    }
-
-    /// Brings the entries of one row up to date.
-    pub(crate) fn follow(
-        &mut self,
-        table: &Table,
-        key: &Key,
-        before: Option<&Row>,
-        after: Option<&Row>,
-        place: Place,
-        dead: &mut dyn FnMut(GarbageKind, &Key),
-    ) {
-        let old = before.map(|row| table.index_entry_of_row(&self.desc, row, key));
-        let new = after.map(|row| table.index_entry_of_row(&self.desc, row, key));
-        if old == new {
-            return;
-        }
-        let kind = GarbageKind::Entry(self.desc.id);
-        if let Some(old) = old {
-            // Another row of the same transaction may have taken a unique entry over already.
-            let owner = self.owner(&old, key);
-            if self.entries.latest(&old) == Some(&owner)
-                && self.entries.write(&old, None, place).leaves_garbage
-            {
-                dead(kind, &old);
-            }
-        }
-        if let Some(new) = new {
-            let owner = self.owner(&new, key);
-            if self.entries.write(&new, Some(owner), place).leaves_garbage {
-                dead(kind, &new);
-            }
-        }
     }
 }

@@ -22,6 +22,7 @@ mod extensions;
 mod foreign_keys;
 mod inserting;
 mod join;
+mod later;
 mod left_tables;
 mod locked_joins;
 mod locking;

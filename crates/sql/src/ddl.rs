@@ -12,6 +12,7 @@ mod foreign_keys;
 mod generated;
 mod grants;
 pub mod indexes;
+mod later;
 mod like;
 mod materialized;
 pub mod placement;
@@ -25,6 +26,7 @@ mod views;
 
 pub use foreign_keys::definition as foreign_key_definition;
 pub use indexes::without_index;
+pub use later::{Building, Checking, Later};
 pub use roles::Secrets;
 pub use views::Shapes;
 
@@ -71,8 +73,9 @@ pub struct Ddl {
     pub notices: Vec<(SqlState, String)>,
     /// A table whose rows are written into another one, which takes its place.
     pub rewrites: Option<Rewrite>,
-    /// An index that the rows of its table are still to be entered into, by id and name.
-    pub builds: Option<(TableId, String)>,
+    /// What follows the change in transactions of their own. If the table has few rows it is better done with the change:
+    /// [`Ddl::at_once`].
+    pub later: Option<Later>,
     /// Stored queries over a table that is made anew.
     remade_views: Vec<View>,
 }

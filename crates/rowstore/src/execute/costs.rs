@@ -29,6 +29,7 @@ pub(super) fn cost_of_a_row(table: &TableStore, statement: &Statement) -> u64 {
             1 + (asked(filter) + columns.iter().map(work).sum::<u64>()) / NODES_A_UNIT
         }
         Statement::Truncate { .. } => cost_of_leaving(table, 0),
+        Statement::Enter { .. } => 1 + INDEX_UNITS,
         Statement::Insert { on_conflict, returning, .. } => {
             cost_of_an_insert(table, on_conflict, returning.as_deref())
         }

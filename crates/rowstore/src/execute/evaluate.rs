@@ -173,7 +173,9 @@ impl Store {
         let left = writes.values().flat_map(|set| set.left.iter().cloned());
         let rows = own.rows.iter().map(|state| ((state.table, state.key.clone()), state.row.clone()));
         let homes = own.homes.iter().cloned();
-        let writing = Writing { left, kept: own.kept.clone(), homes, rows, written: Vec::new() };
+        // Entries that come late are no part of a write set: the store enters these rows when the index is built.
+        let entered = BTreeMap::new();
+        let writing = Writing { left, kept: own.kept.clone(), homes, rows, entered, written: Vec::new() };
         Ok(Applied { results: Vec::new(), writes: self.write_all(writing, place), schema: None })
     }
 }

@@ -4,7 +4,8 @@ use super::Prepared;
 use super::allowance::Allowance;
 use super::declared::{Declared, Order, mentions, undeclared_key, undeclared_range};
 use super::violation;
-use crate::store::{IndexStore, Owner, Store, TableStore};
+use crate::entries::{IndexStore, Owner};
+use crate::store::{Store, TableStore};
 use crate::versions::{Slot, VersionMap};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::key::KeyRange;
@@ -29,8 +30,19 @@ pub(crate) struct Overlay {
     pub homes: BTreeMap<TableId, BTreeMap<Key, Option<Key>>>,
     /// Unique entries homed here that their row keeps, though it may move.
     pub kept: BTreeSet<(TableId, Key)>,
+    /// What comes late into indexes that are being built.
+    pub entered: BTreeMap<TableId, Entered>,
     /// Of all states that rows were given.
     bytes: usize,
+}
+
+/// Rows that were there before an index.
+#[derive(Default)]
+pub(crate) struct Entered {
+    /// Their entries, with their primary keys.
+    pub entries: BTreeMap<Key, Key>,
+    /// All rows of these ranges have their entries afterwards.
+    pub ranges: Vec<KeyRange>,
 }
 
 impl Overlay {
@@ -38,6 +50,12 @@ impl Overlay {
     pub fn len(&self) -> usize {
         self.rows.values().map(BTreeMap::len).sum::<usize>()
             + self.homes.values().map(BTreeMap::len).sum::<usize>()
+            + self.entered.values().map(|entered| entered.entries.len()).sum::<usize>()
+    }
+    /// Counts bytes that are written. Errors: it is too much.
+    fn count(&mut self, bytes: usize) -> SqlResult<()> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > WRITTEN_BYTES_MAX { Err(too_much()) } else { Ok(()) }
     }
 }
 
@@ -239,12 +257,41 @@ impl<'a> Run<'a> {
         }
         let row = after.map(|(row, _)| row);
         let overlay = &mut self.prepared.overlay;
-        overlay.bytes = overlay.bytes.saturating_add(key.len() + row.as_ref().map_or(0, Row::len));
-        if overlay.bytes > WRITTEN_BYTES_MAX {
-            return Err(too_much());
-        }
-        self.prepared.overlay.rows.entry(id).or_default().insert(key, row);
+        overlay.count(key.len() + row.as_ref().map_or(0, Row::len))?;
+        overlay.rows.entry(id).or_default().insert(key, row);
         Ok(())
+    }
+
+    /// Takes the entry of a row that was there before the index. Errors: another row has it.
+    pub fn enter_late(&mut self, table: &TableStore, id: TableId, key: Key, row: &Row) -> SqlResult<()> {
+        let index = table.index(id).ok_or_else(stale_schema)?;
+        let entry = table.desc.index_entry_of_row(&index.desc, row, &key);
+        let owner = match index.has_single_owner(&entry) {
+            true => self.unique_owner(index, &entry),
+            false => index.entries.latest(&entry).map(|_| key.clone()),
+        };
+        match owner {
+            Some(owner) if owner == key => return Ok(()),
+            Some(_) => {
+                return Err(violation::duplicate(&table.desc, Some(&index.desc), &complete(table, row)?));
+            }
+            None => {}
+        }
+        if index.has_single_owner(&entry) {
+            if !self.declared.has_key(id, &entry, AccessMode::Write) {
+                return Err(undeclared_key(&self.store.catalog, id, &entry));
+            }
+            let owners = self.prepared.overlay.owners.entry(id).or_default();
+            owners.insert(entry.clone(), Some(key.clone()));
+        }
+        self.prepared.overlay.count(entry.len() + key.len())?;
+        self.prepared.overlay.entered.entry(id).or_default().entries.insert(entry, key);
+        Ok(())
+    }
+
+    /// All rows of a range have their entries in an index once the transaction is executed.
+    pub fn has_entered(&mut self, index: TableId, range: &KeyRange) {
+        self.prepared.overlay.entered.entry(index).or_default().ranges.push(range.clone());
     }
 
     /// A row gives up an index entry.

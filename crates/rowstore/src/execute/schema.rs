@@ -2,8 +2,10 @@
 
 use super::migration::Written;
 use super::violation::{cannot_index, check_row};
-use crate::store::{IndexStore, Store, TableStore};
+use crate::entries::IndexStore;
+use crate::store::{Store, TableStore};
 use base::error::{SqlError, SqlResult, SqlState};
+use base::expr::Expr;
 use base::schema::{Catalog, Check, Index, SchemaAction, SchemaChange, Table};
 use base::txn::Applied;
 use base::{Key, Place, TableId};
@@ -28,19 +30,28 @@ impl Store {
             for altered in altered {
                 // A table made by this very change has no rows yet.
                 if let Some(table) = self.table(altered.id) {
-                    self.check_altered(table, altered, written)?;
+                    self.check_altered(table, altered, confirmed(change, altered.id), written)?;
                 }
             }
         }
         Ok(next)
     }
 
-    /// Holds existing rows against the constraints that a new description adds.
-    fn check_altered(&self, table: &TableStore, altered: &Table, written: &Written<'_>) -> SqlResult<()> {
+    /// Holds existing rows against the constraints that a new description adds. `confirmed`: a check that they keep.
+    fn check_altered(
+        &self,
+        table: &TableStore,
+        altered: &Table,
+        confirmed: Option<&str>,
+        written: &Written<'_>,
+    ) -> SqlResult<()> {
         let old = &table.desc;
         let rows = || written.untouched(table);
+        let kept = old.checks.iter().filter(|check| check.is_validated || confirmed == Some(&*check.name));
+        let kept: Vec<&Check> = kept.collect();
         for (number, column) in altered.columns.iter().enumerate() {
-            let was_not_null = old.columns.get(number).is_some_and(|c| c.not_null);
+            let was_not_null = old.columns.get(number).is_some_and(|c| c.not_null)
+                || kept.iter().any(|check| check.expr == Expr::is_not_null(number));
             if column.not_null && !was_not_null && rows().any(|(_, r)| altered.value_of(r, number).is_null())
             {
                 return Err(SqlError::new(
@@ -69,7 +80,7 @@ impl Store {
             }
         }
         // One that is not validated is for rows to come; another name or spelling is no other condition.
-        let is_kept = |check: &Check| old.checks.iter().any(|c| c.is_validated && c.expr == check.expr);
+        let is_kept = |check: &Check| kept.iter().any(|c| c.expr == check.expr);
         let checks = altered.checks.iter().filter(|check| check.is_validated && !is_kept(check)).cloned();
         let domains = Default::default();
         let only_new = Table { checks: Arc::new(checks.collect()), domains, ..altered.clone() };
@@ -86,7 +97,9 @@ impl Store {
                 })?;
             }
         }
-        for index in new_indexes(old, altered).filter(|index| index.unique) {
+        // One that is being built is held against each row as it is entered.
+        let asks_now = |index: &&Index| index.unique && !index.form.is_building;
+        for index in new_indexes(old, altered).filter(asks_now) {
             if !altered.index_is_local(index, &self.topology) {
                 if rows().next().is_some() {
                     return Err(SqlError::unsupported(
@@ -107,7 +120,7 @@ impl Store {
     }
 
     /// Changes the catalog at a place. New indexes are filled with all rows but those whose entry
-    /// changes in the same transaction: they enter as they are written.
+    /// changes in the same transaction: they enter as they are written. One that is to be built later is not filled.
     pub(crate) fn apply_schema(
         &mut self,
         change: &SchemaChange,
@@ -138,8 +151,16 @@ impl Store {
                 Some(table) if !Arc::ptr_eq(&table.desc, desc) => {
                     let added: Vec<Index> = new_indexes(&table.desc, desc).cloned().collect();
                     table.indexes.retain(|i| desc.indexes.iter().any(|d| d.id == i.desc.id));
+                    let is_done = |store: &&IndexStore| store.is_done_in(desc);
+                    let done: Vec<TableId> =
+                        table.indexes.iter().filter(is_done).map(|i| i.desc.id).collect();
+                    done.into_iter().for_each(|index| table.enter_rest(index, place));
                     for index in added {
                         let mut store = IndexStore::new(desc, &index, &self.topology, place);
+                        if index.form.is_building {
+                            table.indexes.push(store.to_be_filled());
+                            continue;
+                        }
                         for (key, row) in written.keeping(table, desc, &index) {
                             store.follow(desc, &key, None, Some(row), place, &mut |_, _| ());
                         }
@@ -163,6 +184,14 @@ impl Store {
         }
         Applied { schema: Some(change.clone()), ..Applied::default() }
     }
+}
+
+/// The check of a table that a change confirms.
+fn confirmed(change: &SchemaChange, table: TableId) -> Option<&str> {
+    change.actions.iter().find_map(|action| match action {
+        SchemaAction::ConfirmCheck(confirmed) if confirmed.table == table => Some(&*confirmed.check),
+        _ => None,
+    })
 }
 
 /// Rows keep a column's domain from being altered so.

@@ -61,7 +61,8 @@ impl<'a> Run<'a> {
             | Statement::Update { table, schema_version, .. }
             | Statement::Delete { table, schema_version, .. }
             | Statement::Select { table, schema_version, .. }
-            | Statement::Truncate { table, schema_version } => (*table, *schema_version),
+            | Statement::Truncate { table, schema_version }
+            | Statement::Enter { table, schema_version, .. } => (*table, *schema_version),
         };
         let table = self.table(id, version)?;
         let whole = KeyRange::all();
@@ -73,6 +74,13 @@ impl<'a> Run<'a> {
             | Statement::Delete { target, .. }
             | Statement::Select { target, .. } => self.for_rows(table, target, statement, at)?,
             Statement::Truncate { .. } => self.for_rows(table, &whole, statement, at)?,
+            Statement::Enter { index, target, .. } => {
+                let is_done = self.for_rows(table, target, statement, at)?;
+                if is_done && self.declared.overlaps(id, target) {
+                    self.has_entered(*index, target);
+                }
+                is_done
+            }
         };
         if is_done {
             self.forget_unless_reported(table, &mut at.result);
@@ -148,6 +156,7 @@ impl<'a> Run<'a> {
                 }
             }
             Statement::Truncate { .. } => self.put(table, key, Some(&row), None)?,
+            Statement::Enter { index, .. } => self.enter_late(table, *index, key, &row)?,
             Statement::Insert { .. } => unreachable!("it has rows of its own"),
         }
         Ok(())

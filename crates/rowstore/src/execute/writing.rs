@@ -3,7 +3,7 @@
 //! KEEPS: unique entries are left before they are taken, and a row's index entries are written with it.
 
 use super::allowance::Allowance;
-use super::overlay::Overlay;
+use super::overlay::{Entered, Overlay};
 use super::{Prepared, departures};
 use crate::store::{Store, Wrote};
 use base::commit::{Change, RowWrite};
@@ -21,6 +21,8 @@ pub(super) struct Writing<L, H, R> {
     /// Owners of unique entries homed here.
     pub homes: H,
     pub rows: R,
+    /// Entries that come late, by index.
+    pub entered: BTreeMap<TableId, Entered>,
     pub written: Vec<RowWrite>,
 }
 
@@ -69,9 +71,9 @@ impl Store {
             Gathered::Abort(error) => panic!("applied although a participant aborted: {error}"),
         });
         let left: Vec<_> = others.chain([prepared.departures.as_slice()]).flat_map(departures).collect();
-        let Overlay { rows, homes, kept, .. } = prepared.overlay;
+        let Overlay { rows, homes, kept, entered, .. } = prepared.overlay;
         let (homes, rows) = (Flat::of(homes), Flat::of(rows));
-        let writing = Writing { left: left.into_iter(), kept, homes, rows, written: Vec::new() };
+        let writing = Writing { left: left.into_iter(), kept, homes, rows, entered, written: Vec::new() };
         (prepared.results, writing)
     }
 
@@ -99,6 +101,12 @@ impl Store {
                 allowance.spend(self.table(table).map_or(0, |table| table.indexes.len() as u64));
                 if let Wrote::Version(before) = self.write_row(table, &key, row.clone(), place) {
                     writing.written.push(RowWrite { table, key, change: Change::of(before, row) });
+                }
+            } else if let Some(mut next) = writing.entered.first_entry() {
+                let index = *next.key();
+                match next.get_mut().entries.pop_first() {
+                    Some((entry, key)) => self.write_late(index, &entry, &key, place),
+                    None => self.note_entered(index, &next.remove().ranges),
                 }
             } else {
                 return true;

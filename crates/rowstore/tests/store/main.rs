@@ -1,5 +1,6 @@
 //! The store from outside. One program, since each would have to be compiled with all of the store's code.
 
+mod building;
 mod evaluate;
 mod follow;
 mod migration;

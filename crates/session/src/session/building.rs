@@ -1,8 +1,9 @@
-//! Indexes over what expressions compute, made on a table that has rows while others write to it.
+//! Indexes that are made on a table with rows while others write to it.
 //!
 //! Three steps, each a transaction of its own. The index comes into the catalog with its hidden columns, marked as
 //! being built: from then on every write keeps it, and no statement looks into it. Then the rows that were there are
-//! written with what it computes of them, a batch of keys at a time. Then the mark goes.
+//! entered into it, a batch of keys at a time; what it computes of them is written to them first. Then the mark goes.
+//! An index of a small table that computes nothing is filled in one step, as it comes into the catalog.
 //!
 //! KEEPS: when the mark goes, every row has its entry. A row that was there before the mark is in a batch: batches
 //! together are all keys, and each is found at a cut behind the mark. A later one was written with the index. A unique
@@ -15,8 +16,9 @@ use base::error::{SqlResult, SqlState};
 use base::expr::{Expr, UnaryOperator};
 use base::key::KeyRange;
 use base::schema::{Index, Placement, SchemaAction, SchemaChange, Table};
-use base::txn::{AccessSet, Statement as Program, TxnProgram};
+use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
 use base::{Key, PartitionId, SqlError, TableId};
+use sql::ddl::Building;
 use sql::lower::access;
 use sql::lower::keys::{Reach, Reached};
 use std::sync::Arc;
@@ -28,12 +30,6 @@ const BATCH_ROWS: u64 = 4_096;
 /// How often, and how much longer each time, a session looks for an index that it has sent and heard nothing of.
 const WAITS_MAX: u32 = 6;
 const WAIT: Duration = Duration::from_millis(50);
-
-/// The index that a statement builds. Its id is its own if it came into the catalog, and the name says whether it did.
-pub(super) struct Building {
-    pub id: TableId,
-    pub name: String,
-}
 
 /// What becomes of an index that was being built.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,15 +44,14 @@ impl Session {
     /// it cannot go on.
     pub(super) async fn build_index(&mut self, id: TableId) -> SqlResult<()> {
         self.enter_all_rows(id).await?;
-        self.end_build(id, End::IsRead).await?;
-        self.note_build(None);
-        Ok(())
+        self.end_build(id, End::IsRead).await
     }
 
     /// Takes away the index that a statement was building when it failed or was given up; answers what the statement
     /// ends with. If it cannot be taken away now, it stays as one that is not valid, for DROP INDEX.
-    pub(super) async fn abandon_build(&mut self, error: SqlError) -> SqlError {
-        let Some(Building { id, name }) = self.take_build() else { return error };
+    pub(super) async fn abandon_build(&mut self, building: Building, error: SqlError) -> SqlError {
+        // The id is its own if it came into the catalog, and the name says whether it did.
+        let Building { id, name, .. } = building;
         let was_in_doubt = error.state == SqlState::TRANSACTION_RESOLUTION_UNKNOWN;
         // What was sent may be on its way still.
         for wait in 0..if was_in_doubt { WAITS_MAX } else { 1 } {
@@ -76,27 +71,28 @@ impl Session {
         error
     }
 
-    async fn enter_all_rows(&mut self, id: TableId) -> SqlResult<()> {
-        let topology = self.cluster().topology().clone();
-        let (table, _) = self.being_built(id).await?;
+    /// Partitions where a table's rows are found, each with those where these rows are written.
+    pub(super) fn written_where_found(&self, table: &Table) -> Vec<(PartitionId, Vec<PartitionId>)> {
+        let topology = self.cluster().topology();
         let near = self.cluster().region();
-        // Where rows are found, and where they are written.
-        let groups: Vec<(PartitionId, Vec<PartitionId>)> = match table.placement {
+        let all = table.partitions(topology);
+        match table.placement {
             Placement::Replicated => {
-                let all = table.partitions(&topology);
                 let is_near = |partition: &&PartitionId| topology.region_of_partition(**partition) == near;
                 let found = all.iter().find(is_near).or(all.first()).copied();
                 found.into_iter().map(|found| (found, all.clone())).collect()
             }
-            _ => table
-                .partitions(&topology)
-                .into_iter()
-                .map(|partition| (partition, vec![partition]))
-                .collect(),
-        };
-        for (from, written) in groups {
+            _ => all.into_iter().map(|partition| (partition, vec![partition])).collect(),
+        }
+    }
+
+    async fn enter_all_rows(&mut self, id: TableId) -> SqlResult<()> {
+        let (table, _) = self.being_built(id).await?;
+        for (from, written) in self.written_where_found(&table) {
             let mut low = Key::new();
-            while let Some(range) = self.next_batch(id, from, low).await? {
+            loop {
+                let (table, _) = self.being_built(id).await?;
+                let Some(range) = self.next_batch(&table, from, low).await? else { break };
                 self.enter_batch(id, &range, &written).await?;
                 match range.high {
                     Some(high) => low = high,
@@ -120,18 +116,17 @@ impl Session {
     }
 
     /// The keys of the next rows at a partition, from a key on, as of now; `None`: there are no more.
-    async fn next_batch(
+    pub(super) async fn next_batch(
         &mut self,
-        id: TableId,
+        table: &Arc<Table>,
         partition: PartitionId,
         low: Key,
     ) -> SqlResult<Option<KeyRange>> {
-        let (table, _) = self.being_built(id).await?;
         let range = KeyRange { low, high: None };
         let reaches = vec![Reach { range: range.clone(), partitions: vec![partition] }];
         let reached = Reached { reaches, is_exact: true };
         let wanted = Wanted {
-            table: &table,
+            table,
             index: None,
             reached: &reached,
             filter: None,
@@ -150,7 +145,7 @@ impl Session {
         })
     }
 
-    /// Writes the rows of a range with what the index computes of them.
+    /// Enters the rows of a range, which are written with what the index computes of them.
     async fn enter_batch(
         &mut self,
         id: TableId,
@@ -166,16 +161,26 @@ impl Session {
             let mut access = AccessSet::default();
             let changed: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
             access::write_range(&mut access, &table, range, partitions, Some(&changed));
+            if index.unique {
+                for partition in partitions {
+                    access.add(*partition, Granule::Range(id, KeyRange::all()), AccessMode::Write);
+                }
+            }
             access.normalize();
-            let program = Program::Update {
-                table: table.id,
-                schema_version: table.version,
-                target: range.clone(),
-                filter: differs(&set),
-                set,
-                returning: None,
-            };
-            match self.submit(TxnProgram::Statements(vec![program]), access).await {
+            let (schema_version, target) = (table.version, range.clone());
+            let mut program = vec![Program::Enter { table: table.id, schema_version, index: id, target }];
+            if !set.is_empty() {
+                let written = Program::Update {
+                    table: table.id,
+                    schema_version,
+                    target: range.clone(),
+                    filter: differs(&set),
+                    set,
+                    returning: None,
+                };
+                program.insert(0, written);
+            }
+            match self.submit(TxnProgram::Statements(program), access).await {
                 Err(error) if super::attempts::is_transient(&error) || super::is_stale(&error) => {}
                 Err(error) => return Err(not_unique(error, &index)),
                 Ok(_) => return Ok(()),

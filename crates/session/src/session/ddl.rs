@@ -2,7 +2,6 @@
 
 use super::Session;
 use super::attempts::Attempts;
-use super::building::Building;
 use super::create_as::cannot_index;
 use super::plan::{self, Plan};
 use super::transaction::SeenRow;
@@ -75,7 +74,10 @@ impl Session {
         loop {
             let turn = gateway.turn_to_change(statement).await;
             self.look_up_catalog();
-            let planned = self.planned_ddl(statement)?;
+            let mut planned = self.planned_ddl(statement)?;
+            if self.is_done_at_once(&planned).await? {
+                planned = planned.at_once();
+            }
             let tag = planned.tag;
             let notices = planned.notices;
             if planned.actions.is_empty() {
@@ -98,13 +100,11 @@ impl Session {
             let before = self.catalog();
             let base_version = before.version;
             let actions = planned.actions.clone();
-            // Should the statement be given up, whoever ends it takes the index away.
-            let building = planned.builds.as_ref();
-            let building = building.map(|(id, name)| Building { id: *id, name: name.clone() });
-            self.note_build(building);
+            // Should the statement be given up, whoever ends it takes this away.
+            self.note_later(planned.later.clone());
             match self.submit_schema(SchemaChange { base_version, actions }).await {
                 Err(e) if super::is_stale(&e) && attempts < PLANS_MAX => {
-                    self.note_build(None);
+                    self.note_later(None);
                     attempts += 1;
                     self.refresh_catalog().await?;
                 }
@@ -112,10 +112,10 @@ impl Session {
                 Ok(()) => {
                     self.temporary.note(statement, &planned.actions);
                     self.bring_indexes(&before, &planned.actions).await?;
-                    if let Some((index, _)) = planned.builds {
+                    if let Some(later) = planned.later {
                         // It may take long, and others may change other tables meanwhile.
                         drop(turn);
-                        Box::pin(self.build_index(index)).await?;
+                        Box::pin(self.do_later(later)).await?;
                     }
                     self.tell_notices(notices);
                     return Ok(Response::Command(tag.into()));

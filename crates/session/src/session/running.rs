@@ -1,18 +1,19 @@
-//! What the running statement has beside its transaction: memory for rows that were read, and an index that it builds.
+//! What the running statement has beside its transaction: memory for rows that were read, and what it has begun to add to a
+//! table.
 
 use super::Session;
-use super::building::Building;
 use analytics::RowsMemory;
 use base::SqlError;
 use base::error::SqlResult;
+use sql::ddl::Later;
 
 /// All of that; void between statements.
 #[derive(Default)]
 pub(super) struct Running {
     /// What its rows take that were read one by one.
     read: Option<RowsMemory>,
-    /// The index that it builds in steps.
-    building: Option<Building>,
+    /// What it adds to a table in several transactions.
+    later: Option<Later>,
 }
 
 impl Session {
@@ -31,12 +32,12 @@ impl Session {
         self.running.read.take()
     }
 
-    /// The statement makes an index, or none.
-    pub(super) fn note_build(&mut self, building: Option<Building>) {
-        self.running.building = building;
+    /// The statement adds something to a table in several transactions, or does so no more.
+    pub(super) fn note_later(&mut self, later: Option<Later>) {
+        self.running.later = later;
     }
-    pub(super) fn take_build(&mut self) -> Option<Building> {
-        self.running.building.take()
+    pub(super) fn take_later(&mut self) -> Option<Later> {
+        self.running.later.take()
     }
 
     /// A statement failed or was given up: what it alone has opened ends. Answers what it ends with.
@@ -44,6 +45,6 @@ impl Session {
         if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
             self.roll_back().await;
         }
-        self.abandon_build(error).await
+        self.abandon_later(error).await
     }
 }

@@ -18,8 +18,8 @@ use base::expr::Expr;
 use base::roles::Object;
 use base::schema::{Identity, Index, Placement, SchemaAction, Table};
 use base::{Datum, SqlError, TableId};
-pub(super) use columns::hide;
 use columns::rename_column;
+pub(super) use columns::{hide, set_not_null};
 use sqlparser::ast::{self, AlterTableOperation as Operation, TableConstraint};
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl DdlContext<'_> {
         for key in std::mem::take(&mut altering.extras.foreign) {
             self.add_foreign_key(&mut altering.next, &key, true)?;
         }
-        let Altering { next, extras, altered, rewritten, mut ddl, .. } = altering;
+        let Altering { mut next, extras, altered, rewritten, mut ddl, .. } = altering;
         if let Some(set) = rewritten {
             let mut remade = placement::remade(self, table, next, set, &altered)?;
             remade.actions.extend(ddl.actions);
@@ -87,6 +87,7 @@ impl DdlContext<'_> {
         if next == *table.as_ref() {
             return Ok(ddl);
         }
+        ddl.later = self.follows(table, &mut next, &alter.operations);
         let sequences = std::mem::take(&mut ddl.actions);
         ddl.actions.extend(extras.sequences.into_iter().map(SchemaAction::CreateSequence));
         ddl.actions.extend(altered.into_iter().map(SchemaAction::AlterTable));

@@ -185,7 +185,8 @@ fn referenced_key(parent: &Table, named: &[ast::Ident]) -> SqlResult<(Vec<usize>
     if has_key && is_same(&parent.primary_key) {
         return Ok((columns, parent.id));
     }
-    match parent.indexes.iter().find(|index| index.unique && is_same(&index.columns)) {
+    let is_unique = |index: &&base::schema::Index| index.unique && !index.form.is_building;
+    match parent.indexes.iter().filter(is_unique).find(|index| is_same(&index.columns)) {
         Some(index) => Ok((columns, index.id)),
         None => Err(SqlError::new(
             INVALID_FOREIGN_KEY,

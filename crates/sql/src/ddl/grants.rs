@@ -394,6 +394,7 @@ impl DdlContext<'_> {
                 }
                 SchemaAction::DropSchema(name) => self.check_owner(&Object::Schema(name.clone()))?,
                 SchemaAction::DropSequence(id) => self.check_owner(&Object::Relation(*id))?,
+                SchemaAction::ConfirmCheck(of) => self.check_owner(&Object::Relation(of.table))?,
                 SchemaAction::MoveHome(moved) => self.check_owner(&Object::Relation(moved.table))?,
                 SchemaAction::PutView(view) if self.catalog.views.contains_key(&view.shape.id) => {
                     self.check_owner(&Object::Relation(view.shape.id))?;

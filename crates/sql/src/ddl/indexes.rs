@@ -54,14 +54,8 @@ impl DdlContext<'_> {
         let mut next = table.as_ref().clone();
         let mut next_id = self.catalog.next_id;
         self.put_index(&mut next, declared, name, &mut next_id)?;
-        if next.columns.len() == table.columns.len() {
-            ddl.actions.push(SchemaAction::AlterTable(next));
-            return Ok(ddl);
-        }
-        let made = indexes_mut(&mut next).last().expect("it was just put there");
-        if self.is_alone && table.index_is_local(made, self.topology) {
-            made.form.is_building = true;
-            ddl.builds = Some((made.id, made.name.clone()));
+        ddl.later = self.begin_build(table, &mut next);
+        if ddl.later.is_some() || next.columns.len() == table.columns.len() {
             ddl.actions.push(SchemaAction::AlterTable(next));
             return Ok(ddl);
         }

@@ -99,7 +99,7 @@ impl DdlContext<'_> {
         let is_identity = next.columns[column].identity == Identity::Always;
         let is_generated = next.columns[column].identity == Identity::Generated;
         match operation {
-            ColumnOperation::SetNotNull => next.columns[column].not_null = true,
+            ColumnOperation::SetNotNull => set_not_null(next, column, true),
             ColumnOperation::DropNotNull => {
                 if next.primary_key.contains(&column) {
                     return Err(SqlError::new(
@@ -110,7 +110,7 @@ impl DdlContext<'_> {
                 if is_identity {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, told("is an identity column")));
                 }
-                next.columns[column].not_null = false;
+                set_not_null(next, column, false);
             }
             ColumnOperation::SetDefault { .. } | ColumnOperation::DropDefault if is_generated => {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, told("is a generated column")));
@@ -288,6 +288,11 @@ impl DdlContext<'_> {
         set.push((column, value));
         Ok(())
     }
+}
+
+/// A column takes nulls from now on, or takes none.
+pub(in crate::ddl) fn set_not_null(table: &mut Table, column: usize, is_not_null: bool) {
+    table.columns[column].not_null = is_not_null;
 }
 
 /// A column that is there no more: its place stays, its name is free.
