@@ -7,6 +7,7 @@ pub mod foreign;
 mod index;
 mod routines;
 mod sequence;
+pub mod triggers;
 
 use crate::comments::{Commented, Comments};
 use crate::domain::Domain;
@@ -23,6 +24,7 @@ use crate::{DataType, Datum, Key, PartitionId, RegionId, Row, TableId};
 pub use foreign::{ForeignKey, ForeignKeys};
 pub use index::{AccessMethod, Index, IndexForm};
 pub use sequence::{Origin, Sequence, SequenceLimits};
+pub use triggers::{Trigger, Triggers};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +65,7 @@ pub struct Table {
     /// Shared: a change of the catalog clones the tables that it makes or alters, several times at each node.
     pub checks: Arc<Vec<Check>>,
     pub foreign: ForeignKeys,
+    pub triggers: Triggers,
     /// Columns that are of a domain, by their numbers. Their types are its base type.
     pub domains: BTreeMap<usize, Arc<Domain>>,
     pub placement: Placement,
@@ -397,8 +400,9 @@ impl Catalog {
     }
 
     fn claim_ids(&mut self, table: &Table) {
-        let last = table.indexes.iter().map(|i| i.id.0).chain([table.id.0]).max().expect("has its own id");
-        self.next_id = self.next_id.max(last + 1);
+        let indexes = table.indexes.iter().map(|i| i.id);
+        let ids = indexes.chain(table.triggers.all().map(|t| t.id)).chain([table.id]);
+        self.claim(ids.max().expect("has its own id"));
     }
 }
 

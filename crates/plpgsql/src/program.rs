@@ -34,6 +34,8 @@ pub enum Returns {
     Value,
     /// A row, or nothing; with variables about what fired the trigger.
     Trigger,
+    /// Whether a trigger fires, with the same variables.
+    Condition,
 }
 
 impl Signature {

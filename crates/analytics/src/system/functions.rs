@@ -6,7 +6,7 @@ use super::function_names::FUNCTIONS;
 use super::pg_tables::{Object, PRESET, elements, object};
 use super::privileges::{self, Named};
 use super::routines;
-use super::sizes;
+use super::{sizes, triggers};
 use crate::cluster::ReplicaCommand;
 use crate::context::{Context, OwnedContext};
 use base::roles::RoleId;
@@ -132,6 +132,8 @@ impl ScalarUDFImpl for CatalogFunction {
                 };
                 Arc::new((0..rows).map(one).collect::<Int64Array>())
             }
+            // Triggers ask for it within their programs.
+            DataType::Int32 if self.name == "pg_trigger_depth" => Arc::new(Int32Array::from(vec![0; rows])),
             DataType::Int32 => Arc::new(Int32Array::from(vec![self.asked.process_id; rows])),
             DataType::Int64 => {
                 Arc::new((0..rows).map(|row| self.number(&arrays, row)).collect::<Result<Int64Array>>()?)
@@ -403,6 +405,7 @@ impl CatalogFunction {
                 Object::ForeignKey(t, nth) => self.foreign_key_definition(t, nth),
                 _ => None,
             },
+            "pg_get_triggerdef" => triggers::told(&context, number(arrays, 0, row)?, flag(arrays, 1, row)),
             "meridian_column_default" => match named()? {
                 Object::Table(t) => {
                     let at = usize::try_from(number(arrays, 1, row)? - 1).ok()?;

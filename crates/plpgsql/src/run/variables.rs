@@ -100,6 +100,17 @@ impl Run {
         self.assigned(reference.variable).map(|row| Some(row.fields.clone()))
     }
 
+    /// Whether what is named is a record as a whole.
+    pub fn is_record(&self, reference: &Reference) -> bool {
+        reference.field.is_none() && self.slots[reference.variable].is_record()
+    }
+
+    /// Whether it is an array whose elements are counted from zero: `TG_ARGV`.
+    pub fn counts_from_zero(&self, reference: &Reference) -> bool {
+        self.program.scopes[0].names.get("tg_argv") == Some(&reference.variable)
+            && self.program.variables[reference.variable].line == 0
+    }
+
     /// The same reference to a field of the record.
     pub fn field(&self, record: &Reference, name: &str) -> Reference {
         Reference { variable: record.variable, field: Some(name.into()) }

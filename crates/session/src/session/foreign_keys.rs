@@ -20,7 +20,7 @@ mod concerns;
 mod deferring;
 mod reference;
 
-pub(super) use concerns::{added, concern_insert, concern_writes};
+pub(super) use concerns::{added, concern_insert, concern_writes, refuse_triggers};
 pub(super) use deferring::SetConstraints;
 pub(super) use reference::Reference;
 
@@ -28,9 +28,11 @@ use super::Session;
 use super::read::Wanted;
 use super::transaction::{RowChange, SeenRow};
 use super::turns::Turn;
+use super::write::Written;
 use base::error::SqlResult;
 use base::expr::Expr;
 use base::schema::foreign::{Action, Timing};
+use base::schema::triggers::Event;
 use base::schema::{Catalog, ForeignKey, SchemaAction, Table};
 use base::{Datum, Key, TableId};
 use reference::{equalities, sorted};
@@ -143,18 +145,32 @@ impl Session {
             _ => Vec::new(),
         };
         let generated = self.lowered(|lowering| lowering.generated(child))?;
+        let listed =
+            |listed: &Vec<usize>| if listed.is_empty() { key.columns.clone() } else { listed.clone() };
+        let changed = match action {
+            Action::SetNull(columns) | Action::SetDefault(columns) => listed(columns),
+            _ => key.columns.clone(),
+        };
+        // All that is lost by DELETE or by UPDATE comes alone.
+        let goes = *action == Action::Cascade && by_key.values().all(|(_, new)| new.is_none());
+        let event = if goes { Event::Delete } else { Event::Update };
+        let mut written = Written::default();
+        self.begin_write(child, event, &changed, &mut written).await?;
+        let mut firing = self.firing(child, event, &changed)?;
         let mut turn = Turn::begin();
         for seen in rows {
             turn.give_way().await;
             let mut new = seen.values.as_ref().clone();
-            let listed =
-                |listed: &Vec<usize>| if listed.is_empty() { key.columns.clone() } else { listed.clone() };
             match action {
                 Action::Cascade => {
                     let old = key.reference(&seen.values).and_then(|v| reference.as_referenced(&v));
                     let after =
                         old.and_then(|old| by_key.get(&Key::of(&old))).and_then(|(_, new)| new.as_ref());
                     let Some(after) = after else {
+                        if !self.before_delete(&mut firing, &seen).await? {
+                            continue;
+                        }
+                        self.after_row(&firing, Some(&seen.values), None, &mut written)?;
                         self.open().change(child, seen.key.clone(), &seen.values, None)?;
                         continue;
                     };
@@ -168,12 +184,16 @@ impl Session {
                 }
                 Action::NoAction | Action::Restrict => {}
             }
-            generated.fill(child, &mut new)?;
-            check_row(child, &new)?;
+            if !child.triggers.change_rows(Event::Update) {
+                generated.fill(child, &mut new)?;
+                check_row(child, &new)?;
+            }
+            let Some(new) = self.before_row(&mut firing, Some(&seen), new).await? else { continue };
+            self.after_row(&firing, Some(&seen.values), Some(&new), &mut written)?;
             self.guard_unique(child, &seen, &new).await?;
             self.replace(child, &seen, new)?;
         }
-        Ok(())
+        self.fire_pending(written.pending).await
     }
 
     /// Holds changes against foreign keys: those that are checked now, or (`at_commit`) those that were deferred.

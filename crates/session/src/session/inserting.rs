@@ -10,7 +10,8 @@ use super::turns::Turn;
 use super::write::{Written, project, with_computed};
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
-use base::schema::Table;
+use base::schema::triggers::Event;
+use base::schema::{Identity, Index, Table};
 use base::txn::OnConflict;
 use base::{DataType, Datum, Key, SqlError};
 use sql::lower::access;
@@ -44,12 +45,28 @@ impl Session {
             }
         };
         self.open().show_parts();
-        let mut written = Written::default();
+        let (mut written, mark) = (Written::default(), self.open().mark());
+        self.begin_insert(plan, &mut written).await?;
         self.insert_rows(plan, conflict, rows, &binding, &mut written).await?;
+        self.end_write(mark, &mut written).await?;
         Ok(written)
     }
 
-    /// Buffers new rows, each after looking for rows that it meets.
+    /// BEFORE triggers of a statement that inserts.
+    pub(super) async fn begin_insert(&mut self, plan: &InsertPlan, written: &mut Written) -> SqlResult<()> {
+        if plan.table.triggers.is_empty() {
+            return Ok(());
+        }
+        self.begin_write(&plan.table, Event::Insert, &[], written).await?;
+        if let OnConflict::Update { set, .. } = &plan.on_conflict {
+            let changed: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
+            self.begin_write(&plan.table, Event::Update, &changed, written).await?;
+            written.pending.turn_statements();
+        }
+        Ok(())
+    }
+
+    /// Buffers new rows, each after looking for rows that it meets. What is done at the statement's end is the caller's.
     pub(super) async fn insert_rows(
         &mut self,
         plan: &InsertPlan,
@@ -58,14 +75,36 @@ impl Session {
         binding: &Binding<'_>,
         written: &mut Written,
     ) -> SqlResult<()> {
-        let mark = self.open().mark();
         let table = &plan.table;
-        let existing = self.read_existing(table, &rows, plan.on_conflict != OnConflict::Fail).await?;
+        let everywhere = plan.on_conflict != OnConflict::Fail;
+        let mut firing = self.firing(table, Event::Insert, &[])?;
+        let mut updating = match &plan.on_conflict {
+            OnConflict::Update { set, .. } => {
+                let changed: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
+                self.firing(table, Event::Update, &changed)?
+            }
+            _ => None,
+        };
+        let is_known = !table.triggers.change_rows(Event::Insert);
+        let existing = match is_known || keys_are_known(table, &rows) {
+            true => self.read_existing(table, &rows, everywhere).await?.into_iter().map(Some).collect(),
+            false => vec![None; rows.len()],
+        };
         // Rows of this statement, for DO UPDATE.
         let mut touched = BTreeSet::new();
         let mut turn = Turn::begin();
         for (values, at_cut) in rows.into_iter().zip(existing) {
             turn.give_way().await;
+            let proposed = if is_known { None } else { Some(values.clone()) };
+            let Some(values) = self.before_row(&mut firing, None, values).await? else { continue };
+            let is_as_proposed = proposed.is_none_or(|proposed| has_same_keys(table, &proposed, &values));
+            let at_cut = match at_cut.filter(|_| is_as_proposed) {
+                Some(at_cut) => at_cut,
+                None => {
+                    let row = std::slice::from_ref(&values);
+                    self.read_existing(table, row, everywhere).await?.pop().unwrap_or_default()
+                }
+            };
             let key = table.key_of(&values);
             match self.met(table, &key, &values, at_cut) {
                 None => {
@@ -74,6 +113,7 @@ impl Session {
                         written.returned.push(project(returning, binding, &values)?);
                     }
                     touched.insert(key.clone());
+                    self.after_row(&firing, None, Some(&values), written)?;
                     self.open().insert(table, key, values)?;
                 }
                 Some((constraint, seen)) => match &plan.on_conflict {
@@ -102,7 +142,12 @@ impl Session {
                             set.iter().map(|(c, e)| (*c, with_computed(e, &computed))).collect();
                         let filter = filter.as_ref().map(|filter| with_computed(filter, &computed));
                         let new = self.on_conflict(table, &set, filter.as_ref(), binding, &seen, &values)?;
+                        let new = match new {
+                            Some(new) => self.before_row(&mut updating, Some(&seen), new).await?,
+                            None => None,
+                        };
                         if let Some(new) = new {
+                            self.after_row(&updating, Some(&seen.values), Some(&new), written)?;
                             written.affected += 1;
                             touched.extend([seen.key.clone(), table.key_of(&new)]);
                             if let Some(returning) = &plan.returning {
@@ -115,7 +160,7 @@ impl Session {
                 },
             }
         }
-        self.keep_foreign_keys(mark).await
+        Ok(())
     }
 
     fn on_conflict(
@@ -138,7 +183,9 @@ impl Session {
             let value = binding.eval(expr, &both)?;
             new[*column] = sql::lower::insert::assign(value, &table.columns[*column])?;
         }
-        sql::lower::insert::check_row(table, &new)?;
+        if !table.triggers.change_rows(Event::Update) {
+            sql::lower::insert::check_row(table, &new)?;
+        }
         Ok(Some(new))
     }
 
@@ -229,6 +276,23 @@ impl Session {
         }
         None
     }
+}
+
+/// Whether rows that triggers have still to look at have all values of their unique keys.
+fn keys_are_known(table: &Table, rows: &[Vec<Datum>]) -> bool {
+    let is_plain = |index: &Index| index.columns.iter().all(|c| table.columns[*c].identity != Identity::Generated);
+    table.indexes.iter().filter(|index| index.unique).all(is_plain)
+        && rows.iter().all(|row| {
+            let mut needed = table.primary_key.iter().copied().chain(table.partition_column());
+            needed.all(|column| !row[column].is_null())
+        })
+}
+
+/// Whether two rows meet the same others.
+fn has_same_keys(table: &Table, a: &[Datum], b: &[Datum]) -> bool {
+    let unique = table.indexes.iter().filter(|index| index.unique).flat_map(|index| &index.columns);
+    let mut needed = table.primary_key.iter().chain(unique).copied().chain(table.partition_column());
+    needed.all(|column| a[column] == b[column])
 }
 
 /// 23505, in PostgreSQL's words.

@@ -11,6 +11,7 @@ use super::inserting::duplicate;
 use super::read::Wanted;
 use super::timeouts::for_lock;
 use super::transaction::SeenRow;
+use super::triggers::Pending;
 use super::turns::Turn;
 use crate::locks::RowLocks;
 use crate::remote_locks::RemoteLocks;
@@ -35,6 +36,7 @@ const SCANNED_ROWS_MAX: u64 = 4_096;
 pub(super) struct Written {
     pub affected: u64,
     pub returned: Vec<Vec<Datum>>,
+    pub pending: Pending,
 }
 
 impl Session {
@@ -231,16 +233,17 @@ impl Session {
         parameters: &[Datum],
     ) -> SqlResult<Written> {
         let mark = self.open().mark();
-        let written = self.modify_rows(plan, parameters).await?;
-        self.keep_foreign_keys(mark).await?;
+        let mut written = self.modify_rows(plan, parameters, true).await?;
+        self.end_write(mark, &mut written).await?;
         Ok(written)
     }
 
-    /// The same without what foreign keys say of it.
+    /// The same without what is done at the statement's end. `fires`: triggers see it.
     pub(super) async fn modify_rows(
         &mut self,
         plan: &ModifyPlan,
         parameters: &[Datum],
+        fires: bool,
     ) -> SqlResult<Written> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let binding = Binding {
@@ -272,6 +275,12 @@ impl Session {
         let rows = self.read_locked(&wanted, Contended::Wait).await?;
         self.open().show_parts();
         let mut written = Written::default();
+        let (event, changed) = (plan.event(), plan.changed());
+        let mut firing = None;
+        if fires {
+            self.begin_write(&plan.table, event, &changed, &mut written).await?;
+            firing = self.firing(&plan.table, event, &changed)?;
+        }
         let mut turn = Turn::begin();
         for mut seen in rows {
             turn.give_way().await;
@@ -289,7 +298,15 @@ impl Session {
                 }
                 seen.values = Arc::new(plan.table.complete(stored));
             }
-            let new = plan.apply(&binding, &seen.values)?;
+            let new = match plan.apply(&binding, &seen.values)? {
+                Some(new) => match self.before_row(&mut firing, Some(&seen), new).await? {
+                    Some(new) => Some(new),
+                    None => continue,
+                },
+                None if self.before_delete(&mut firing, &seen).await? => None,
+                None => continue,
+            };
+            self.after_row(&firing, Some(&seen.values), new.as_deref(), &mut written)?;
             if let Some(returning) = &plan.returning {
                 let shown = new.as_ref().unwrap_or(&seen.values);
                 written.returned.push(project(returning, &binding, shown)?);

@@ -61,6 +61,7 @@ impl DdlContext<'_> {
             self.drop_column(altering, &ast::Ident::with_quote('"', following), false, true)?;
             return self.drop_column(altering, &ast::Ident::with_quote('"', name), false, true);
         }
+        self.drop_triggers_of(next, column, cascade, ddl)?;
         // An index goes with any column that it says something of.
         let goes = |index: &Index| {
             let is_part = index.columns.contains(&column) || index.form.include.contains(&column);
@@ -235,6 +236,7 @@ impl DdlContext<'_> {
             return Err(SqlError::unsupported(format!("changing the type of a column of {what}")));
         }
         self.refuse_generation(next, column)?;
+        self.refuse_type_of_triggers(next, column)?;
         let followers = self.generated_from(next, column)?;
         next.columns[column].data_type = to;
         self.follow_type(next, &followers)?;
@@ -316,6 +318,11 @@ pub(super) fn rename_column(next: &mut Table, from: &ast::Ident, to: &ast::Ident
     }
     for column in next.columns.iter_mut().filter(|column| column.identity == Identity::Generated) {
         column.default.as_mut().map_or(Ok(()), |text| rename_in(text, &old, to))?;
+    }
+    if !next.triggers.is_empty() {
+        for condition in next.triggers.each_mut().filter_map(|trigger| trigger.condition.as_mut()) {
+            rename_in(condition, &old, to)?;
+        }
     }
     for text in indexes::indexes_mut(next).flat_map(Index::texts_mut) {
         rename_in(text, &old, to)?;
