@@ -429,6 +429,18 @@ impl Parser<'_> {
                 Token::Parameter => Some(Simple::Name(vec![text(one)])),
                 Token::Sign => None,
             },
+            [function, open, a, comma, b, close]
+                if function.token == Token::Word("coalesce".into())
+                    && [(open, "("), (comma, ","), (close, ")")]
+                        .iter()
+                        .all(|(sign, is)| text(sign) == *is) =>
+            {
+                let name = |lexeme: &Lexeme| match &lexeme.token {
+                    Token::Word(name) | Token::Quoted(name) => Some(name.clone()),
+                    _ => None,
+                };
+                Some(Simple::FirstOf(vec![name(a)?, name(b)?]))
+            }
             [first, rest @ ..] if rest.len() % 2 == 0 && rest.len() <= 4 => {
                 let name = |lexeme: &Lexeme| match &lexeme.token {
                     Token::Word(name) | Token::Quoted(name) => Some(name.clone()),
@@ -452,7 +464,7 @@ impl Simple {
     /// A literal's value and type; `None` for a name.
     pub(crate) fn literal(&self) -> Option<(Datum, DataType)> {
         Some(match self {
-            Simple::Name(_) => return None,
+            Simple::Name(_) | Simple::FirstOf(_) => return None,
             Simple::Integer(n) => {
                 let data_type = if i32::try_from(*n).is_ok() { DataType::Integer } else { DataType::BigInt };
                 (Datum::Int(*n), data_type)

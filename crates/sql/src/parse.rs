@@ -104,7 +104,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     complexity::check(&tokens)?;
     complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
-    let tokens = do_blocks::known(routines::known(triggers::known(tokens)));
+    let tokens = do_blocks::known(triggers::known(routines::known(tokens)));
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
     let tokens = inference::known(row_locks::known(merges::known(tokens)));

@@ -129,8 +129,19 @@ impl VisitorMut for Looking<'_> {
         let replaced = match e {
             Expr::CompoundIdentifier(path) if path.len() == 2 => self.column(&path.clone()),
             Expr::Identifier(ident) => {
-                let told = format!("column \"{}\" does not exist", names::fold(ident));
-                Err(SqlError::new(SqlState::UNDEFINED_COLUMN, told))
+                let name = names::fold(ident);
+                // Both rows have it.
+                let is_column = self.table.column_named(&name).is_some_and(|c| !self.table.columns[c].hidden);
+                Err(match is_column {
+                    true => {
+                        let told = format!("column reference \"{name}\" is ambiguous");
+                        SqlError::new(SqlState::AMBIGUOUS_COLUMN, told)
+                    }
+                    false => {
+                        let told = format!("column \"{name}\" does not exist");
+                        SqlError::new(SqlState::UNDEFINED_COLUMN, told)
+                    }
+                })
             }
             _ => return ControlFlow::Continue(()),
         };
@@ -167,7 +178,12 @@ pub fn columns_of(table: &Table, trigger: &Trigger) -> SqlResult<Vec<usize>> {
 
 /// The statement that makes a trigger, as `pg_get_triggerdef` writes it: with the table's schema unless it is `pretty` and the
 /// table is found without; with the function's where that is not found without.
-pub fn definition(catalog: &Catalog, search_path: &[String], of: (&Table, &Trigger), is_pretty: bool) -> String {
+pub fn definition(
+    catalog: &Catalog,
+    search_path: &[String],
+    of: (&Table, &Trigger),
+    is_pretty: bool,
+) -> String {
     let (table, trigger) = of;
     let event = |event: &Event| match (event, trigger.columns.as_slice()) {
         (Event::Update, columns @ [_, ..]) => {
@@ -184,7 +200,8 @@ pub fn definition(catalog: &Catalog, search_path: &[String], of: (&Table, &Trigg
     };
     let first = |has_it: &dyn Fn(&String) -> bool| search_path.iter().find(|schema| has_it(schema)).cloned();
     let is_found = is_pretty
-        && first(&|schema| catalog.relation_named(schema, &table.name).is_some()).as_ref() == Some(&table.schema);
+        && first(&|schema| catalog.relation_named(schema, &table.name).is_some()).as_ref()
+            == Some(&table.schema);
     let mut text = format!(
         "CREATE TRIGGER {} {} {} ON {} FOR EACH {}",
         quoted(&trigger.name),
@@ -211,4 +228,3 @@ pub fn definition(catalog: &Catalog, search_path: &[String], of: (&Table, &Trigg
     text.push_str(&format!(" EXECUTE FUNCTION {called}({})", arguments.join(", ")));
     text
 }
-

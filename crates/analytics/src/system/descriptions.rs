@@ -1,8 +1,8 @@
 //! Comments in the system catalog: `pg_description`, `obj_description(…)` and its kin.
 
 use super::Made;
-use super::triggers::TRIGGER;
 use super::pg_tables::{DATABASE, check_oid, primary_key_oid, schema_oid};
+use super::triggers::TRIGGER;
 use crate::context::Context;
 use base::comments::Commented;
 use base::roles::Object;

@@ -90,7 +90,8 @@ fn pg_trigger(context: &Context<'_>) -> Made {
         ("tgnewtable", TEXT),
     ]);
     for (table, trigger) in all(context.catalog) {
-        let place = |column: &usize| (table.visible_columns().filter(|(at, _)| at <= column).count()).to_string();
+        let place =
+            |column: &usize| (table.visible_columns().filter(|(at, _)| at <= column).count()).to_string();
         let columns: Vec<String> = trigger.columns.iter().map(place).collect();
         let arguments: Vec<u8> = trigger.arguments.iter().flat_map(|a| a.bytes().chain([0])).collect();
         let no = || Datum::Bool(false);

@@ -6,6 +6,7 @@
 use super::Session;
 use super::computed::Conflict;
 use super::transaction::SeenRow;
+use super::triggers::Firing;
 use super::turns::Turn;
 use super::write::{Written, project, with_computed};
 use base::error::{SqlResult, SqlState};
@@ -19,6 +20,22 @@ use sql::lower::bind::Binding;
 use sql::lower::insert::InsertPlan;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// A statement that inserts, under way.
+struct Inserting {
+    firing: Option<Box<Firing>>,
+    /// For DO UPDATE.
+    updating: Option<Box<Firing>>,
+    /// Rows of this statement, for DO UPDATE.
+    touched: BTreeSet<Key>,
+}
+
+fn second_time() -> SqlError {
+    let told = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+    SqlError::new(SqlState::CARDINALITY_VIOLATION, told).hint(
+        "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
+    )
+}
 
 impl Session {
     pub(super) async fn insert_buffered(
@@ -77,26 +94,17 @@ impl Session {
     ) -> SqlResult<()> {
         let table = &plan.table;
         let everywhere = plan.on_conflict != OnConflict::Fail;
-        let mut firing = self.firing(table, Event::Insert, &[])?;
-        let mut updating = match &plan.on_conflict {
-            OnConflict::Update { set, .. } => {
-                let changed: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
-                self.firing(table, Event::Update, &changed)?
-            }
-            _ => None,
-        };
+        let mut state = self.inserting(plan)?;
         let is_known = !table.triggers.change_rows(Event::Insert);
         let existing = match is_known || keys_are_known(table, &rows) {
             true => self.read_existing(table, &rows, everywhere).await?.into_iter().map(Some).collect(),
             false => vec![None; rows.len()],
         };
-        // Rows of this statement, for DO UPDATE.
-        let mut touched = BTreeSet::new();
         let mut turn = Turn::begin();
         for (values, at_cut) in rows.into_iter().zip(existing) {
             turn.give_way().await;
             let proposed = if is_known { None } else { Some(values.clone()) };
-            let Some(values) = self.before_row(&mut firing, None, values).await? else { continue };
+            let Some(values) = self.before_row(&mut state.firing, None, values).await? else { continue };
             let is_as_proposed = proposed.is_none_or(|proposed| has_same_keys(table, &proposed, &values));
             let at_cut = match at_cut.filter(|_| is_as_proposed) {
                 Some(at_cut) => at_cut,
@@ -112,55 +120,68 @@ impl Session {
                     if let Some(returning) = &plan.returning {
                         written.returned.push(project(returning, binding, &values)?);
                     }
-                    touched.insert(key.clone());
-                    self.after_row(&firing, None, Some(&values), written)?;
+                    state.touched.insert(key.clone());
+                    self.after_row(&state.firing, None, Some(&values), written)?;
                     self.open().insert(table, key, values)?;
                 }
                 Some((constraint, seen)) => match &plan.on_conflict {
                     OnConflict::Nothing { index } if index.is_none_or(|i| i == constraint) => {}
-                    OnConflict::Update { index, set, filter } if *index == constraint => {
-                        if touched.contains(&seen.key) || self.open().is_changed_by_parts(table.id, &seen.key)
-                        {
-                            return Err(SqlError::new(
-                                SqlState::CARDINALITY_VIOLATION,
-                                "ON CONFLICT DO UPDATE command cannot affect row a second time",
-                            )
-                            .hint(
-                                "Ensure that no rows proposed for insertion within the same command have \
-                                 duplicate constrained values.",
-                            ));
-                        }
-                        let computed = match conflict {
-                            Some(conflict) => {
-                                let there = seen.values.clone();
-                                let parameters = binding.parameters;
-                                self.conflicting(conflict, table.id, there, &values, parameters).await?
-                            }
-                            None => Vec::new(),
-                        };
-                        let set: Vec<_> =
-                            set.iter().map(|(c, e)| (*c, with_computed(e, &computed))).collect();
-                        let filter = filter.as_ref().map(|filter| with_computed(filter, &computed));
-                        let new = self.on_conflict(table, &set, filter.as_ref(), binding, &seen, &values)?;
-                        let new = match new {
-                            Some(new) => self.before_row(&mut updating, Some(&seen), new).await?,
-                            None => None,
-                        };
-                        if let Some(new) = new {
-                            self.after_row(&updating, Some(&seen.values), Some(&new), written)?;
-                            written.affected += 1;
-                            touched.extend([seen.key.clone(), table.key_of(&new)]);
-                            if let Some(returning) = &plan.returning {
-                                written.returned.push(project(returning, binding, &new)?);
-                            }
-                            self.replace(table, &seen, new)?;
-                        }
+                    OnConflict::Update { index, .. } if *index == constraint => {
+                        let met = (seen, values.as_slice());
+                        self.update_met((plan, conflict), binding, met, &mut state, written).await?;
                     }
                     _ => return Err(duplicate(table, constraint, &values)),
                 },
             }
         }
         Ok(())
+    }
+
+    fn inserting(&self, plan: &InsertPlan) -> SqlResult<Inserting> {
+        let firing = self.firing(&plan.table, Event::Insert, &[])?;
+        let updating = match &plan.on_conflict {
+            OnConflict::Update { set, .. } => {
+                let changed: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
+                self.firing(&plan.table, Event::Update, &changed)?
+            }
+            _ => None,
+        };
+        Ok(Inserting { firing, updating, touched: BTreeSet::new() })
+    }
+
+    /// ON CONFLICT DO UPDATE of a row that a proposed one meets. Errors: 21000, and those of its expressions.
+    async fn update_met(
+        &mut self,
+        (plan, conflict): (&InsertPlan, Option<&Conflict>),
+        binding: &Binding<'_>,
+        (seen, proposed): (SeenRow, &[Datum]),
+        state: &mut Inserting,
+        written: &mut Written,
+    ) -> SqlResult<()> {
+        let OnConflict::Update { set, filter, .. } = &plan.on_conflict else { return Ok(()) };
+        let table = &plan.table;
+        if state.touched.contains(&seen.key) || self.open().is_changed_by_parts(table.id, &seen.key) {
+            return Err(second_time());
+        }
+        let computed = match conflict {
+            Some(conflict) => {
+                let there = seen.values.clone();
+                self.conflicting(conflict, table.id, there, proposed, binding.parameters).await?
+            }
+            None => Vec::new(),
+        };
+        let set: Vec<_> = set.iter().map(|(c, e)| (*c, with_computed(e, &computed))).collect();
+        let filter = filter.as_ref().map(|filter| with_computed(filter, &computed));
+        let new = self.on_conflict(table, &set, filter.as_ref(), binding, &seen, proposed)?;
+        let Some(new) = new else { return Ok(()) };
+        let Some(new) = self.before_row(&mut state.updating, Some(&seen), new).await? else { return Ok(()) };
+        self.after_row(&state.updating, Some(&seen.values), Some(&new), written)?;
+        written.affected += 1;
+        state.touched.extend([seen.key.clone(), table.key_of(&new)]);
+        if let Some(returning) = &plan.returning {
+            written.returned.push(project(returning, binding, &new)?);
+        }
+        self.replace(table, &seen, new)
     }
 
     fn on_conflict(
@@ -280,7 +301,8 @@ impl Session {
 
 /// Whether rows that triggers have still to look at have all values of their unique keys.
 fn keys_are_known(table: &Table, rows: &[Vec<Datum>]) -> bool {
-    let is_plain = |index: &Index| index.columns.iter().all(|c| table.columns[*c].identity != Identity::Generated);
+    let is_plain =
+        |index: &Index| index.columns.iter().all(|c| table.columns[*c].identity != Identity::Generated);
     table.indexes.iter().filter(|index| index.unique).all(is_plain)
         && rows.iter().all(|row| {
             let mut needed = table.primary_key.iter().copied().chain(table.partition_column());

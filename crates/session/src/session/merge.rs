@@ -229,19 +229,11 @@ impl Session {
                 return Err(twice());
             }
             let seen = SeenRow::new(key, Arc::new(row));
+            let firing = if new.is_some() { &mut firings.updated } else { &mut firings.deleted };
+            let Some(new) = self.seen_by_triggers(firing, &seen, new, &mut written).await? else { continue };
             match new {
-                None => {
-                    if !self.before_delete(&mut firings.deleted, &seen).await? {
-                        continue;
-                    }
-                    self.after_row(&firings.deleted, Some(&seen.values), None, &mut written)?;
-                    self.open().change(table, seen.key.clone(), &seen.values, None)?;
-                }
+                None => self.open().change(table, seen.key.clone(), &seen.values, None)?,
                 Some(new) => {
-                    let Some(new) = self.before_row(&mut firings.updated, Some(&seen), new).await? else {
-                        continue;
-                    };
-                    self.after_row(&firings.updated, Some(&seen.values), Some(&new), &mut written)?;
                     self.guard_unique(table, &seen, &new).await?;
                     self.replace(table, &seen, new)?;
                 }

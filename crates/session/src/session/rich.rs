@@ -205,6 +205,7 @@ impl RichPlan {
                             ast::SelectItem::ExprWithAlias { expr, alias } => (expr, names::fold(&alias)),
                             _ => return Err(SqlError::unsupported("this RETURNING")),
                         };
+                        changed.refuse_triggered(&e)?;
                         items.push(changed.seen_by(e)?);
                         Returned::Computed(items.len() - 1 - table.columns.len(), name)
                     }
@@ -468,15 +469,7 @@ impl Session {
             None => None,
             Some(set) => Some(assigned_row(table, (set, &plan.generated), binding, &seen.values, computed)?),
         };
-        let new = match new {
-            Some(new) => match self.before_row(firing, Some(&seen), new).await? {
-                Some(new) => Some(new),
-                None => return Ok(()),
-            },
-            None if self.before_delete(firing, &seen).await? => None,
-            None => return Ok(()),
-        };
-        self.after_row(firing, Some(&seen.values), new.as_deref(), written)?;
+        let Some(new) = self.seen_by_triggers(firing, &seen, new, written).await? else { return Ok(()) };
         written.affected += 1;
         if let Some(returning) = &plan.returning {
             let row = new.as_ref().unwrap_or(&seen.values);

@@ -59,7 +59,8 @@ impl Pending {
     pub fn turn_statements(&mut self) {
         let mut turned: Vec<Fired> = Vec::with_capacity(self.statements.len());
         for event in [Event::Delete, Event::Update, Event::Insert] {
-            let (of, others) = std::mem::take(&mut self.statements).into_iter().partition(|f: &Fired| f.event == event);
+            let (of, others) =
+                std::mem::take(&mut self.statements).into_iter().partition(|f: &Fired| f.event == event);
             self.statements = others;
             let of: Vec<Fired> = of;
             turned.extend(of);
@@ -200,6 +201,27 @@ impl Session {
         }
     }
 
+    /// Has triggers look at what becomes of a row, `None` inside being that it goes; `None`: it stays as it is. Errors: as
+    /// those of [`Session::before_row`].
+    pub(super) async fn seen_by_triggers(
+        &mut self,
+        firing: &mut Option<Box<Firing>>,
+        old: &SeenRow,
+        new: Option<Vec<Datum>>,
+        written: &mut Written,
+    ) -> SqlResult<Option<Option<Vec<Datum>>>> {
+        let new = match new {
+            Some(new) => match self.before_row(firing, Some(old), new).await? {
+                Some(new) => Some(new),
+                None => return Ok(None),
+            },
+            None if self.before_delete(firing, old).await? => None,
+            None => return Ok(None),
+        };
+        self.after_row(firing, Some(&old.values), new.as_deref(), written)?;
+        Ok(Some(new))
+    }
+
     /// Fires one trigger, and notes which rows of the table it has written.
     async fn fire_before(
         &mut self,
@@ -289,7 +311,8 @@ impl Session {
         }
         let mut new = before.to_vec();
         let returned = row.values.into_iter().zip(row.fields.iter());
-        for ((nth, (column, described)), (value, field)) in table.visible_columns().enumerate().zip(returned) {
+        for ((nth, (column, described)), (value, field)) in table.visible_columns().enumerate().zip(returned)
+        {
             let (is, wanted) = (field.of.data_type, described.data_type);
             if sql::types::type_oid(is) != sql::types::type_oid(wanted) {
                 let name = sql::lower::expr::type_name;

@@ -11,7 +11,7 @@ use super::inserting::duplicate;
 use super::read::Wanted;
 use super::timeouts::for_lock;
 use super::transaction::SeenRow;
-use super::triggers::Pending;
+use super::triggers::{Firing, Pending};
 use super::turns::Turn;
 use crate::locks::RowLocks;
 use crate::remote_locks::RemoteLocks;
@@ -298,29 +298,32 @@ impl Session {
                 }
                 seen.values = Arc::new(plan.table.complete(stored));
             }
-            let new = match plan.apply(&binding, &seen.values)? {
-                Some(new) => match self.before_row(&mut firing, Some(&seen), new).await? {
-                    Some(new) => Some(new),
-                    None => continue,
-                },
-                None if self.before_delete(&mut firing, &seen).await? => None,
-                None => continue,
-            };
-            self.after_row(&firing, Some(&seen.values), new.as_deref(), &mut written)?;
-            if let Some(returning) = &plan.returning {
-                let shown = new.as_ref().unwrap_or(&seen.values);
-                written.returned.push(project(returning, &binding, shown)?);
-            }
-            written.affected += 1;
-            match new {
-                Some(new) => {
-                    self.guard_unique(&plan.table, &seen, &new).await?;
-                    self.replace(&plan.table, &seen, new)?;
-                }
-                None => self.open().change(&plan.table, seen.key.clone(), &seen.values, None)?,
-            }
+            self.modify_row((plan, &mut firing), &binding, seen, &mut written).await?;
         }
         Ok(written)
+    }
+
+    async fn modify_row(
+        &mut self,
+        (plan, firing): (&ModifyPlan, &mut Option<Box<Firing>>),
+        binding: &Binding<'_>,
+        seen: SeenRow,
+        written: &mut Written,
+    ) -> SqlResult<()> {
+        let new = plan.apply(binding, &seen.values)?;
+        let Some(new) = self.seen_by_triggers(firing, &seen, new, written).await? else { return Ok(()) };
+        if let Some(returning) = &plan.returning {
+            let shown = new.as_ref().unwrap_or(&seen.values);
+            written.returned.push(project(returning, binding, shown)?);
+        }
+        written.affected += 1;
+        match new {
+            Some(new) => {
+                self.guard_unique(&plan.table, &seen, &new).await?;
+                self.replace(&plan.table, &seen, new)
+            }
+            None => self.open().change(&plan.table, seen.key.clone(), &seen.values, None),
+        }
     }
 
     /// Refuses an update that would take another row's unique key.

@@ -30,7 +30,7 @@ impl DdlContext<'_> {
             TriggerStatement::Rename { name, table, to } => self.rename_trigger(name, table, to),
             TriggerStatement::Comment { name, table, text } => {
                 let (table, trigger) = self.find_trigger(name, table)?;
-                self.check_owner(&Object::Relation(table.id))?;
+                self.check_owner_of_triggers(table)?;
                 let what = Commented::Object(Object::Relation(trigger.id));
                 let actions = vec![SchemaAction::Comment(what, text.clone())];
                 Ok(Ddl { actions, tag: "COMMENT", ..Ddl::default() })
@@ -41,6 +41,14 @@ impl DdlContext<'_> {
     fn find_trigger(&self, name: &str, of: &ObjectName) -> SqlResult<(&Arc<Table>, &Arc<Trigger>)> {
         let table = self.find_table(of)?;
         table.triggers.named(name).map(|trigger| (table, trigger)).ok_or_else(|| missing(table, name))
+    }
+
+    /// Errors: 42501.
+    fn check_owner_of_triggers(&self, table: &Table) -> SqlResult<()> {
+        match self.roles().owns(self.standing, &Object::Relation(table.id)) {
+            true => Ok(()),
+            false => Err(super::roles::forbidden(format!("must be owner of relation {}", table.name))),
+        }
     }
 
     /// The table of a trigger that is to be made. Errors: 42P01, 42809 and 0A000 for a view.
@@ -56,8 +64,9 @@ impl DdlContext<'_> {
         };
         match (relation, create.timing) {
             (Relation::Table(_), _) if is_view => wrong("materialized view", "It cannot have triggers."),
-            (Relation::View(_), Timing::InsteadOf) => Err(SqlError::unsupported("INSTEAD OF triggers")
-                .hint("BEFORE and AFTER triggers of the tables that the view reads fire for writes through it.")),
+            (Relation::View(_), Timing::InsteadOf) => Err(SqlError::unsupported("INSTEAD OF triggers").hint(
+                "BEFORE and AFTER triggers of the tables that the view reads fire for writes through it.",
+            )),
             (Relation::View(_), _) if create.level == Level::Row => {
                 wrong("view", "Views cannot have row-level BEFORE or AFTER triggers.")
             }
@@ -170,7 +179,7 @@ impl DdlContext<'_> {
             ddl.notices.push((SqlState::SUCCESSFUL, told));
             return Ok(ddl);
         };
-        self.check_owner(&Object::Relation(table.id))?;
+        self.check_owner_of_triggers(table)?;
         let mut next = table.as_ref().clone();
         next.triggers.take_away(trigger.id);
         ddl.actions.push(SchemaAction::AlterTable(next));
@@ -203,6 +212,7 @@ impl DdlContext<'_> {
             Operation::EnableReplicaTrigger { name } => (name, Firing::Replica),
             _ => return Ok(None),
         };
+        self.check_owner(&Object::Relation(next.id))?;
         let word = name.quote_style.is_none().then(|| name.value.to_lowercase());
         let are_all = matches!(word.as_deref(), Some("all" | "user"));
         if word.as_deref() == Some("all") && firing == Firing::Disabled && !next.foreign.is_empty() {
@@ -258,10 +268,13 @@ impl DdlContext<'_> {
                 .detail(detail.join("\n"))
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
-        ddl.notices.push((SqlState::SUCCESSFUL, match cascaded.as_slice() {
-            [one] => format!("drop cascades to {one}"),
-            more => format!("drop cascades to {} other objects", more.len()),
-        }));
+        ddl.notices.push((
+            SqlState::SUCCESSFUL,
+            match cascaded.as_slice() {
+                [one] => format!("drop cascades to {one}"),
+                more => format!("drop cascades to {} other objects", more.len()),
+            },
+        ));
         ddl.actions.splice(0..0, altered.into_values().map(SchemaAction::AlterTable));
         Ok(ddl)
     }
@@ -294,7 +307,8 @@ impl DdlContext<'_> {
         }
         let what = format!("column {} of table {}", next.columns[column].name, next.name);
         if !cascade {
-            let detail: Vec<String> = gone.iter().map(|(_, shown)| format!("{shown} depends on {what}")).collect();
+            let detail: Vec<String> =
+                gone.iter().map(|(_, shown)| format!("{shown} depends on {what}")).collect();
             let told = format!("cannot drop {what} because other objects depend on it");
             return Err(SqlError::new(DEPENDENT, told)
                 .detail(detail.join("\n"))
@@ -313,7 +327,8 @@ impl DdlContext<'_> {
             if triggers::columns_of(next, trigger)?.contains(&column) {
                 let (table, name) = (&next.name, &next.columns[column].name);
                 let told = "cannot alter type of a column used in a trigger definition";
-                let detail = format!("trigger {} on table {table} depends on column \"{name}\"", trigger.name);
+                let detail =
+                    format!("trigger {} on table {table} depends on column \"{name}\"", trigger.name);
                 return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told).detail(detail));
             }
         }
@@ -370,7 +385,9 @@ fn events_of(create: &CreateTrigger) -> SqlResult<BTreeSet<Event>> {
     let mut events = BTreeSet::new();
     for written in &create.events {
         if !events.insert(written.event) {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "duplicate trigger events specified"));
+            let word = written.event.word().to_lowercase();
+            let told = format!("duplicate trigger events specified at or near \"{word}\"");
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, told));
         }
     }
     Ok(events)

@@ -265,7 +265,10 @@ impl Binding<'_> {
                 if let (true, Some(SetExpr::Values(values))) =
                     (flow.is_continue(), insert.source.as_mut().map(|query| query.body.as_mut()))
                 {
-                    values.rows.iter_mut().try_for_each(|row| records::written_out(self.names, &mut row.content))?;
+                    values
+                        .rows
+                        .iter_mut()
+                        .try_for_each(|row| records::written_out(self.names, &mut row.content))?;
                 }
                 let target = match &insert.table {
                     TableObject::TableName(name) => {

@@ -5,11 +5,11 @@
 
 use super::body::{Fields, Names, argument_of};
 use crate::names;
-use base::error::{SqlResult, SqlState};
 use base::SqlError;
+use base::error::{SqlResult, SqlState};
 use sqlparser::ast::{
-    AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Subscript,
-    UnaryOperator, Value,
+    AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName,
+    Subscript, UnaryOperator, Value,
 };
 
 /// The function whose value is how many triggers are around; as a name it is a variable of programs.
@@ -51,6 +51,10 @@ fn fields(of: &mut dyn Names, e: &Expr) -> SqlResult<Option<Fields>> {
     match e {
         Expr::Nested(inner) => fields(of, inner),
         Expr::QualifiedWildcard(name, _) => of.fields(&names::parts(name)?),
+        Expr::Function(function) => match row_of(function) {
+            Some(name) => of.fields(&names::parts(name)?),
+            None => Ok(None),
+        },
         e => match argument_of(e) {
             Some(nth) => of.record(nth),
             None => Ok(None),
@@ -58,9 +62,23 @@ fn fields(of: &mut dyn Names, e: &Expr) -> SqlResult<Option<Fields>> {
     }
 }
 
+/// What `ROW(r.*)` is made of.
+fn row_of(function: &Function) -> Option<&ObjectName> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let is_row = function.name.to_string().eq_ignore_ascii_case("row");
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name))] if is_row => Some(name),
+        _ => None,
+    }
+}
+
 /// The fields of both sides. Errors: 42601 for records of different widths, as of any rows.
 fn both(of: &mut dyn Names, a: &Expr, b: &Expr) -> SqlResult<Option<(Fields, Fields)>> {
-    let is_one = |e: &Expr| matches!(e, Expr::Nested(_) | Expr::QualifiedWildcard(..)) || argument_of(e).is_some();
+    let is_one = |e: &Expr| match e {
+        Expr::Nested(_) | Expr::QualifiedWildcard(..) => true,
+        Expr::Function(function) => row_of(function).is_some(),
+        e => argument_of(e).is_some(),
+    };
     if !is_one(a) || !is_one(b) {
         return Ok(None);
     }

@@ -1,7 +1,7 @@
 //! Which statements are about foreign keys.
 
-use base::error::{SqlError, SqlResult};
 use base::TableId;
+use base::error::{SqlError, SqlResult};
 use base::schema::{Catalog, ForeignKey, SchemaAction};
 use base::txn::{AccessMode, AccessSet, OnConflict};
 use sql::lower::insert::InsertPlan;
@@ -36,8 +36,9 @@ pub fn refuse_triggers(catalog: &Catalog, access: &AccessSet) -> SqlResult<()> {
     match tables.find(|table| !table.triggers.is_empty()) {
         None => Ok(()),
         Some(table) => {
-            Err(SqlError::unsupported(format!("a built-in procedure that writes \"{}\"", table.name))
-                .hint("The table has triggers, which fire for statements. Drop them, or write it with statements."))
+            Err(SqlError::unsupported(format!("a built-in procedure that writes \"{}\"", table.name)).hint(
+                "The table has triggers, which fire for statements. Drop them, or write it with statements.",
+            ))
         }
     }
 }

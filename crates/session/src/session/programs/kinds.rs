@@ -1,9 +1,9 @@
 //! What types of a program's variables and of a function's result are in the catalog.
 
+use super::triggers::result_of;
 use crate::session::Session;
 use base::error::SqlResult;
 use base::routines::{ResultOf, Routine, TypeOf};
-use super::triggers::result_of;
 use base::schema::{Catalog, Table};
 use base::views::Relation;
 use base::{DataType, SqlError, SqlState};
@@ -178,7 +178,9 @@ impl Session {
                 error.position = None;
                 let ast::DataType::Custom(name, _) = &data_type else { return Err(error) };
                 let name = names::parts(name)?;
-                self.relation(catalog, &name).map(|found| Kind::Row(fields_of(found.shape()))).map_err(|_| error)
+                self.relation(catalog, &name)
+                    .map(|found| Kind::Row(fields_of(found.shape())))
+                    .map_err(|_| error)
             }
         }
     }
