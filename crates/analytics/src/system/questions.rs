@@ -54,9 +54,9 @@ impl SystemTables {
         })
     }
 
-    /// A question of `pg_dump`'s in words that can be planned.
+    /// A question of `pg_dump`'s, or of psql's about triggers, in words that can be planned.
     pub fn of_dump(&self, statement: &Statement) -> Option<Statement> {
-        super::dump::question(statement)
+        super::dump::question(statement).or_else(|| psql_triggers(statement))
     }
 
     /// `ARRAY(SELECT …)` over the catalog as a call, where the planner could not gather: a constraint's columns, a type's
@@ -108,9 +108,6 @@ impl SystemTables {
                     .and_then(|mut parsed| parsed.pop())
         {
             return self.rewrite(&named).or(Some(named));
-        }
-        if let Some(triggers) = psql_triggers(statement, &text) {
-            return self.rewrite(&triggers);
         }
         if let Some(types) = asyncpg_types(statement) {
             return Some(self.parser.rewrite(types));
@@ -227,9 +224,10 @@ fn show_names(statement: &mut Statement) {
 }
 
 /// psql's question about the triggers of a table, without a look for partitions that they come from.
-fn psql_triggers(statement: &Statement, text: &str) -> Option<Statement> {
+fn psql_triggers(statement: &Statement) -> Option<Statement> {
     let Statement::Query(query) = statement else { return None };
     let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let text = statement.to_string();
     if !text.contains("pg_get_triggerdef") || !text.contains("tgparentid") {
         return None;
     }

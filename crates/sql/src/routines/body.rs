@@ -55,6 +55,10 @@ pub trait Names {
     fn record(&mut self, _nth: usize) -> SqlResult<Option<Fields>> {
         Ok(None)
     }
+    /// Whether `$n` is a record that is NULL as a whole.
+    fn is_null(&mut self, _nth: usize) -> bool {
+        false
+    }
     /// Whether `$n` is an array whose elements are counted from zero.
     fn counts_from_zero(&self, _nth: usize) -> bool {
         false

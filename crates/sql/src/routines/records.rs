@@ -133,6 +133,13 @@ fn called(of: &mut dyn Names, function: &Function) -> SqlResult<Option<Expr>> {
         _ => return Ok(None),
     };
     let [FunctionArg::Unnamed(argument)] = list.args.as_slice() else { return Ok(None) };
+    if let FunctionArgExpr::Expr(e) = argument
+        && let Some(nth) = argument_of(e)
+        && of.is_null(nth)
+    {
+        of.record(nth)?;
+        return crate::parse::parse_expr(if maker == crate::json::RECORD { "NULL::json" } else { "NULL::jsonb" }).map(Some);
+    }
     let fields = match argument {
         FunctionArgExpr::Expr(e) => fields(of, e)?,
         FunctionArgExpr::QualifiedWildcard(name) => of.fields(&names::parts(name)?)?,

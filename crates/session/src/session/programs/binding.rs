@@ -101,6 +101,12 @@ impl Names for OfProgram<'_> {
         self.listed(&record)
     }
 
+    fn is_null(&mut self, nth: usize) -> bool {
+        let is_null = self.references.get(nth - 1).is_some_and(|of| self.run.is_absent(of));
+        self.expands |= is_null;
+        is_null
+    }
+
     fn counts_from_zero(&self, nth: usize) -> bool {
         self.references.get(nth - 1).is_some_and(|of| self.run.counts_from_zero(of))
     }

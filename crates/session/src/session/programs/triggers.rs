@@ -4,6 +4,7 @@ use super::compiled::Compiled;
 use super::{Session, kinds};
 use crate::session::triggers::Fired;
 use base::error::SqlResult;
+use base::schema::triggers::Level;
 use base::schema::{Table, Trigger};
 use base::{DataType, Datum, TableId};
 use plpgsql::{Field, Kind, Outcome, Returns, Row, Run, Signature};
@@ -90,14 +91,18 @@ impl Session {
     /// Gives a function what it knows of what fired its trigger.
     fn tell_program(&mut self, fired: &Fired, run: &mut Run) {
         let Fired { table, trigger, event, old, new } = fired;
-        let mut row = |values: &Option<Arc<Vec<Datum>>>| {
-            let fields = self.shape(table);
-            let values = values.as_ref()?;
-            let visible = table.visible_columns().map(|(column, _)| values[column].clone());
-            Some(Row { fields, values: visible.collect() })
-        };
-        run.give("old", row(old), Datum::Null);
-        run.give("new", row(new), Datum::Null);
+        if trigger.level == Level::Row {
+            for (name, values) in [("old", old), ("new", new)] {
+                let fields = self.shape(table);
+                match values {
+                    None => run.give_absent(name, fields),
+                    Some(values) => {
+                        let visible = table.visible_columns().map(|(column, _)| values[column].clone());
+                        run.give(name, Some(Row { fields, values: visible.collect() }), Datum::Null);
+                    }
+                }
+            }
+        }
         let texts = [
             ("tg_name", trigger.name.as_str()),
             ("tg_when", trigger.when.word()),
