@@ -211,7 +211,7 @@ pub fn definition(
         trigger.level.word()
     );
     if let Some(condition) = &trigger.condition {
-        text.push_str(&match condition.starts_with('(') && condition.ends_with(')') {
+        text.push_str(&match is_pretty || condition.starts_with('(') && condition.ends_with(')') {
             true => format!(" WHEN ({condition})"),
             false => format!(" WHEN (({condition}))"),
         });

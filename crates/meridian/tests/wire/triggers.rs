@@ -233,7 +233,13 @@ fn clients_are_told_what_triggers_say() {
     client.simple("create trigger a before insert or update on t for each row execute function note('x')");
     client.simple("create trigger b after insert on t for each row execute function note('y')");
     let said = client.simple("insert into t values (1, 1), (2, -1)");
-    let wanted = ["N 00000 BEFORE INSERT x", "N 00000 BEFORE INSERT x", "N 00000 AFTER INSERT y", "C INSERT 0 1", "Z I"];
+    let wanted = [
+        "N 00000 BEFORE INSERT x",
+        "N 00000 BEFORE INSERT x",
+        "N 00000 AFTER INSERT y",
+        "C INSERT 0 1",
+        "Z I",
+    ];
     assert_eq!(said, wanted);
     let said = client.simple("update t set n = 13");
     assert_eq!(said[0], "N 00000 BEFORE UPDATE x");
@@ -259,7 +265,8 @@ async fn copied_rows_fire_triggers() {
          CREATE TRIGGER done AFTER INSERT ON t EXECUTE FUNCTION done()",
     )
     .await;
-    let text: String = (1..=100).map(|n| format!("{n}\t{}\n", if n % 7 == 0 { "\\N" } else { "a" })).collect();
+    let text: String =
+        (1..=100).map(|n| format!("{n}\t{}\n", if n % 7 == 0 { "\\N" } else { "a" })).collect();
     let copy = |text: String| {
         let client = &client;
         async move {
