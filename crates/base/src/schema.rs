@@ -24,10 +24,10 @@ use crate::{DataType, Datum, Key, PartitionId, RegionId, Row, TableId};
 pub use foreign::{ForeignKey, ForeignKeys};
 pub use index::{AccessMethod, Index, IndexForm};
 pub use sequence::{Origin, Sequence, SequenceLimits};
-pub use triggers::{Trigger, Triggers};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+pub use triggers::{Trigger, Triggers};
 
 /// Everything that has a name. Cloning is cheap: tables are shared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

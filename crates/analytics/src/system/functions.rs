@@ -132,9 +132,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 };
                 Arc::new((0..rows).map(one).collect::<Int64Array>())
             }
-            // Triggers ask for it within their programs.
-            DataType::Int32 if self.name == "pg_trigger_depth" => Arc::new(Int32Array::from(vec![0; rows])),
-            DataType::Int32 => Arc::new(Int32Array::from(vec![self.asked.process_id; rows])),
+            DataType::Int32 => Arc::new(Int32Array::from(vec![self.of_session(); rows])),
             DataType::Int64 => {
                 Arc::new((0..rows).map(|row| self.number(&arrays, row)).collect::<Result<Int64Array>>()?)
             }
@@ -357,6 +355,11 @@ impl CatalogFunction {
             return own.is_none_or(|of| super::user_types::is_visible(&context, of));
         }
         definitions::is_visible(&self.asked.context(), id)
+    }
+
+    /// Programs of triggers know how deep they are; outside of them there are none.
+    fn of_session(&self) -> i32 {
+        if self.name == "pg_trigger_depth" { 0 } else { self.asked.process_id }
     }
 
     fn foreign_key_definition(&self, table: &Table, nth: usize) -> Option<String> {

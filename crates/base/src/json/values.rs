@@ -62,7 +62,9 @@ pub(super) fn gathered_object(keys: &[Datum], values: &[Datum]) -> SqlResult<Dat
     }
     if let Some(Datum::Text(_)) = values.iter().find(|value| !value.is_null()) {
         let members: Vec<Datum> = keys.iter().zip(values).flat_map(|(k, v)| [k.clone(), v.clone()]).collect();
-        let Datum::Text(text) = build_object(&members, (", ", " : "))? else { unreachable!("an object is a text") };
+        let Datum::Text(text) = build_object(&members, (", ", " : "))? else {
+            unreachable!("an object is a text")
+        };
         return Ok(Datum::text(format!("{{ {} }}", &text[1..text.len() - 1])));
     }
     let members = keys.iter().zip(values);

@@ -155,7 +155,9 @@ impl Triggers {
     /// Whether new states of rows are only known when triggers have looked at them.
     pub fn change_rows(&self, event: Event) -> bool {
         let mut all = self.0.iter();
-        all.any(|t| t.when == When::Before && t.level == Level::Row && t.is_enabled() && t.events.contains(&event))
+        all.any(|t| {
+            t.when == When::Before && t.level == Level::Row && t.is_enabled() && t.events.contains(&event)
+        })
     }
 
     /// Whether any of them fires for an event.

@@ -351,7 +351,7 @@ impl Session {
         let (mut written, mark) = (super::write::Written::default(), self.open().mark());
         self.begin_insert(plan, &mut written).await?;
         self.insert_rows(plan, None, rows, binding, &mut written).await?;
-        self.end_write(mark, &mut written).await?;
+        self.end_write(mark, &mut written.pending).await?;
         Ok(written.affected)
     }
 }

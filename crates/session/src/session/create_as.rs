@@ -114,7 +114,7 @@ impl Session {
         let rows = rows.into_iter().map(complete).collect::<SqlResult<Vec<_>>>()?;
         let (mut written, mark) = (Written::default(), self.open().mark());
         self.insert_rows(&plan, None, rows, &binding, &mut written).await?;
-        self.end_write(mark, &mut written).await?;
+        self.end_write(mark, &mut written.pending).await?;
         Ok(written.affected)
     }
 

@@ -427,7 +427,7 @@ impl Session {
         }
         let mut written = Written::default();
         for table in &tables {
-            self.begin_write(table, Event::Truncate, &[], &mut written).await?;
+            self.begin_write(table, Event::Truncate, &[], &mut written.pending).await?;
         }
         for table in tables {
             self.empty(table).await?;

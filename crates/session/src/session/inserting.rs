@@ -30,6 +30,11 @@ struct Inserting {
     touched: BTreeSet<Key>,
 }
 
+/// What RETURNING shows of a row.
+fn shown(plan: &InsertPlan, binding: &Binding<'_>, row: &[Datum]) -> SqlResult<Option<Vec<Datum>>> {
+    plan.returning.as_ref().map(|returning| project(returning, binding, row)).transpose()
+}
+
 fn second_time() -> SqlError {
     let told = "ON CONFLICT DO UPDATE command cannot affect row a second time";
     SqlError::new(SqlState::CARDINALITY_VIOLATION, told).hint(
@@ -65,7 +70,7 @@ impl Session {
         let (mut written, mark) = (Written::default(), self.open().mark());
         self.begin_insert(plan, &mut written).await?;
         self.insert_rows(plan, conflict, rows, &binding, &mut written).await?;
-        self.end_write(mark, &mut written).await?;
+        self.end_write(mark, written.pending()).await?;
         Ok(written)
     }
 
@@ -74,11 +79,11 @@ impl Session {
         if plan.table.triggers.is_empty() {
             return Ok(());
         }
-        self.begin_write(&plan.table, Event::Insert, &[], written).await?;
+        self.begin_write(&plan.table, Event::Insert, &[], written.pending()).await?;
         if let OnConflict::Update { set, .. } = &plan.on_conflict {
             let changed: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
-            self.begin_write(&plan.table, Event::Update, &changed, written).await?;
-            written.pending.turn_statements();
+            self.begin_write(&plan.table, Event::Update, &changed, written.pending()).await?;
+            written.pending().turn_statements();
         }
         Ok(())
     }
@@ -116,12 +121,9 @@ impl Session {
             let key = table.key_of(&values);
             match self.met(table, &key, &values, at_cut) {
                 None => {
-                    written.affected += 1;
-                    if let Some(returning) = &plan.returning {
-                        written.returned.push(project(returning, binding, &values)?);
-                    }
+                    written.note(shown(plan, binding, &values)?);
                     state.touched.insert(key.clone());
-                    self.after_row(&state.firing, None, Some(&values), written)?;
+                    self.after_row(&state.firing, None, Some(&values), written.pending())?;
                     self.open().insert(table, key, values)?;
                 }
                 Some((constraint, seen)) => match &plan.on_conflict {
@@ -175,12 +177,9 @@ impl Session {
         let new = self.on_conflict(table, &set, filter.as_ref(), binding, &seen, proposed)?;
         let Some(new) = new else { return Ok(()) };
         let Some(new) = self.before_row(&mut state.updating, Some(&seen), new).await? else { return Ok(()) };
-        self.after_row(&state.updating, Some(&seen.values), Some(&new), written)?;
-        written.affected += 1;
+        self.after_row(&state.updating, Some(&seen.values), Some(&new), written.pending())?;
         state.touched.extend([seen.key.clone(), table.key_of(&new)]);
-        if let Some(returning) = &plan.returning {
-            written.returned.push(project(returning, binding, &new)?);
-        }
+        written.note(shown(plan, binding, &new)?);
         self.replace(table, &seen, new)
     }
 

@@ -230,7 +230,9 @@ impl Session {
             }
             let seen = SeenRow::new(key, Arc::new(row));
             let firing = if new.is_some() { &mut firings.updated } else { &mut firings.deleted };
-            let Some(new) = self.seen_by_triggers(firing, &seen, new, &mut written).await? else { continue };
+            let Some(new) = self.seen_by_triggers(firing, &seen, new, written.pending()).await? else {
+                continue;
+            };
             match new {
                 None => self.open().change(table, seen.key.clone(), &seen.values, None)?,
                 Some(new) => {
@@ -241,7 +243,7 @@ impl Session {
             written.affected += 1;
         }
         self.insert_rows(&plan.insert, None, new_rows, &binding, &mut written).await?;
-        self.end_write(mark, &mut written).await?;
+        self.end_write(mark, written.pending()).await?;
         Ok(written)
     }
 
@@ -260,15 +262,15 @@ impl Session {
         let mut changed: Vec<usize> = assigned.map(|(column, _)| *column).collect();
         changed.extend(plan.insert.generated.columns());
         if has(|action| matches!(action, Action::Insert(_))) {
-            self.begin_write(table, Event::Insert, &[], written).await?;
+            self.begin_write(table, Event::Insert, &[], written.pending()).await?;
         }
         if has(|action| matches!(action, Action::Update(_))) {
-            self.begin_write(table, Event::Update, &changed, written).await?;
+            self.begin_write(table, Event::Update, &changed, written.pending()).await?;
         }
         if has(|action| matches!(action, Action::Delete)) {
-            self.begin_write(table, Event::Delete, &[], written).await?;
+            self.begin_write(table, Event::Delete, &[], written.pending()).await?;
         }
-        written.pending.turn_statements();
+        written.pending().turn_statements();
         firings.updated = self.firing(table, Event::Update, &changed)?;
         firings.deleted = self.firing(table, Event::Delete, &[])?;
         Ok(firings)

@@ -128,6 +128,10 @@ impl Session {
         Ok(Returned { rows })
     }
 
+    fn of_triggers(&mut self) -> &mut triggers::OfTriggers {
+        &mut self.prepared.programs.triggers
+    }
+
     /// A program before its first step. Errors: 54001, and those of its declarations.
     fn begin_run(&self, compiled: &Arc<Compiled>, arguments: Vec<Datum>) -> SqlResult<Run> {
         let programs = &self.prepared.programs;

@@ -413,7 +413,7 @@ impl Session {
         let mut written = Written::default();
         let event = if plan.set.is_some() { Event::Update } else { Event::Delete };
         let changed = plan.changed().unwrap_or_default();
-        self.begin_write(table, event, &changed, &mut written).await?;
+        self.begin_write(table, event, &changed, written.pending()).await?;
         let mut firing = self.firing(table, event, &changed)?;
         let mut done = BTreeSet::new();
         let mut turn = Turn::begin();
@@ -428,7 +428,7 @@ impl Session {
             let seen = seen.remove(&key).unwrap_or_else(|| SeenRow::new(key, Arc::new(row)));
             self.change_rich((plan, &mut firing), &binding, seen, &computed, &mut written).await?;
         }
-        self.end_write(mark, &mut written).await?;
+        self.end_write(mark, written.pending()).await?;
         Ok(written)
     }
 
@@ -469,13 +469,13 @@ impl Session {
             None => None,
             Some(set) => Some(assigned_row(table, (set, &plan.generated), binding, &seen.values, computed)?),
         };
-        let Some(new) = self.seen_by_triggers(firing, &seen, new, written).await? else { return Ok(()) };
-        written.affected += 1;
-        if let Some(returning) = &plan.returning {
-            let row = new.as_ref().unwrap_or(&seen.values);
-            let value = |e: &Expr| binding.eval(&write::with_computed(e, computed), row);
-            written.returned.push(returning.exprs.iter().map(value).collect::<SqlResult<_>>()?);
-        }
+        let Some(new) = self.seen_by_triggers(firing, &seen, new, written.pending()).await? else {
+            return Ok(());
+        };
+        let row = new.as_ref().unwrap_or(&seen.values);
+        let value = |e: &Expr| binding.eval(&write::with_computed(e, computed), row);
+        let shown = plan.returning.as_ref().map(|returning| returning.exprs.iter().map(value).collect());
+        written.note(shown.transpose()?);
         match new {
             None => self.open().change(table, seen.key.clone(), &seen.values, None)?,
             Some(new) => {

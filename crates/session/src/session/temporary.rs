@@ -92,7 +92,12 @@ impl Session {
     /// Whether a write that is executed now, outside a transaction, cannot be ordered as it is: its rows end with it, or
     /// triggers look at them.
     pub(super) fn is_buffered_alone(&self, plan: &Plan) -> bool {
-        self.transaction.is_none() && (super::triggers::concern_plan(plan) || self.empties_at_commit())
+        let table = match plan {
+            Plan::Insert(plan, _) => &plan.table,
+            Plan::Modify(plan) => &plan.table,
+            _ => return false,
+        };
+        self.transaction.is_none() && (!table.triggers.is_empty() || self.empties_at_commit())
     }
 
     /// Runs a statement as a transaction of its own, whose rows are buffered.

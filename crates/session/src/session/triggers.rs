@@ -9,9 +9,7 @@
 //! ([`base::schema::triggers`]). Rows are completed (generated columns) and checked when BEFORE triggers have seen them.
 
 use super::Session;
-use super::plan::Plan;
 use super::transaction::SeenRow;
-use super::write::Written;
 use analytics::{RowsMemory, row_bytes};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::triggers::{Event, Level, When};
@@ -94,15 +92,6 @@ fn already_modified(event: Event) -> SqlError {
     )
 }
 
-/// Whether a plan writes a table with triggers.
-pub(super) fn concern_plan(plan: &Plan) -> bool {
-    match plan {
-        Plan::Insert(plan, _) => !plan.table.triggers.is_empty(),
-        Plan::Modify(plan) => !plan.table.triggers.is_empty(),
-        _ => false,
-    }
-}
-
 impl Session {
     /// A statement begins to write a table: its BEFORE triggers fire, and its AFTER triggers wait for the end. `changed` are
     /// the columns that it assigns.
@@ -111,7 +100,7 @@ impl Session {
         table: &Arc<Table>,
         event: Event,
         changed: &[usize],
-        written: &mut Written,
+        pending: &mut Pending,
     ) -> SqlResult<()> {
         if table.triggers.is_empty() {
             return Ok(());
@@ -127,7 +116,7 @@ impl Session {
             Box::pin(self.fire(&fired(trigger))).await?;
         }
         let after = table.triggers.fired(When::After, Level::Statement, event, changed).map(fired);
-        written.pending.statements.extend(after);
+        pending.statements.extend(after);
         Ok(())
     }
 
@@ -208,7 +197,7 @@ impl Session {
         firing: &mut Option<Box<Firing>>,
         old: &SeenRow,
         new: Option<Vec<Datum>>,
-        written: &mut Written,
+        pending: &mut Pending,
     ) -> SqlResult<Option<Option<Vec<Datum>>>> {
         let new = match new {
             Some(new) => match self.before_row(firing, Some(old), new).await? {
@@ -218,7 +207,7 @@ impl Session {
             None if self.before_delete(firing, old).await? => None,
             None => return Ok(None),
         };
-        self.after_row(firing, Some(&old.values), new.as_deref(), written)?;
+        self.after_row(firing, Some(&old.values), new.as_deref(), pending)?;
         Ok(Some(new))
     }
 
@@ -244,17 +233,17 @@ impl Session {
         firing: &Option<Box<Firing>>,
         old: Option<&Values>,
         new: Option<&[Datum]>,
-        written: &mut Written,
+        pending: &mut Pending,
     ) -> SqlResult<()> {
         let Some(firing) = firing.as_deref().filter(|firing| !firing.after.is_empty()) else { return Ok(()) };
         let new = new.map(|values| Arc::new(values.to_vec()));
         let bytes = old.map_or(0, |row| row_bytes(row)) + new.as_ref().map_or(0, |row| row_bytes(row));
-        if written.pending.memory.is_empty() {
-            written.pending.memory.push(self.gateway.rows_memory("rows that triggers wait for"));
+        if pending.memory.is_empty() {
+            pending.memory.push(self.gateway.rows_memory("rows that triggers wait for"));
         }
-        written.pending.memory[0].grow(bytes + PENDING_BYTES * firing.after.len())?;
+        pending.memory[0].grow(bytes + PENDING_BYTES * firing.after.len())?;
         for trigger in &firing.after {
-            written.pending.rows.push(Fired {
+            pending.rows.push(Fired {
                 table: firing.table.clone(),
                 trigger: trigger.clone(),
                 event: firing.event,
@@ -267,12 +256,12 @@ impl Session {
 
     /// The end of a statement that writes: foreign keys are kept, then AFTER triggers fire. Of a part of a statement both
     /// wait for the statement's end. `mark`: where it began. Errors: 23503, and those of the triggers.
-    pub(super) async fn end_write(&mut self, mark: usize, written: &mut Written) -> SqlResult<()> {
+    pub(super) async fn end_write(&mut self, mark: usize, pending: &mut Pending) -> SqlResult<()> {
         self.keep_foreign_keys(mark).await?;
         if self.open().parts.is_some() {
             return Ok(());
         }
-        self.fire_pending(std::mem::take(&mut written.pending)).await
+        self.fire_pending(std::mem::take(pending)).await
     }
 
     pub(super) async fn fire_pending(&mut self, pending: Pending) -> SqlResult<()> {
@@ -290,11 +279,10 @@ impl Session {
         let (parts, reading) = (self.open().parts.take(), self.open().reading);
         self.open().reading.is_lone = false;
         let outcome = self.call_trigger(fired).await;
-        if let Some(open) = &mut self.transaction {
-            open.parts = parts;
-            // Rows of the statement were seen at its own cut.
-            (open.reading.seen_at, open.reading.keeps) = (reading.seen_at, reading.keeps);
-        }
+        let open = self.open();
+        open.parts = parts;
+        // Rows of the statement were seen at its own cut.
+        (open.reading.seen_at, open.reading.keeps) = (reading.seen_at, reading.keeps);
         outcome
     }
 

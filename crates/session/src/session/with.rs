@@ -104,7 +104,7 @@ impl Session {
         self.open().end_parts();
         pending.extend(std::mem::take(&mut written.pending));
         written.pending = pending;
-        self.end_write(mark, &mut written).await?;
+        self.end_write(mark, &mut written.pending).await?;
         Ok(written)
     }
 

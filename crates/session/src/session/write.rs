@@ -39,6 +39,18 @@ pub(super) struct Written {
     pub pending: Pending,
 }
 
+impl Written {
+    /// A row was written; of a statement that returns rows with what is shown of it.
+    pub fn note(&mut self, shown: Option<Vec<Datum>>) {
+        self.affected += 1;
+        self.returned.extend(shown);
+    }
+    /// What AFTER triggers have still to be told.
+    pub fn pending(&mut self) -> &mut Pending {
+        &mut self.pending
+    }
+}
+
 impl Session {
     pub(super) async fn run_insert(
         &mut self,
@@ -234,7 +246,7 @@ impl Session {
     ) -> SqlResult<Written> {
         let mark = self.open().mark();
         let mut written = self.modify_rows(plan, parameters, true).await?;
-        self.end_write(mark, &mut written).await?;
+        self.end_write(mark, written.pending()).await?;
         Ok(written)
     }
 
@@ -278,7 +290,7 @@ impl Session {
         let (event, changed) = (plan.event(), plan.changed());
         let mut firing = None;
         if fires {
-            self.begin_write(&plan.table, event, &changed, &mut written).await?;
+            self.begin_write(&plan.table, event, &changed, written.pending()).await?;
             firing = self.firing(&plan.table, event, &changed)?;
         }
         let mut turn = Turn::begin();
@@ -311,12 +323,12 @@ impl Session {
         written: &mut Written,
     ) -> SqlResult<()> {
         let new = plan.apply(binding, &seen.values)?;
-        let Some(new) = self.seen_by_triggers(firing, &seen, new, written).await? else { return Ok(()) };
-        if let Some(returning) = &plan.returning {
-            let shown = new.as_ref().unwrap_or(&seen.values);
-            written.returned.push(project(returning, binding, shown)?);
-        }
-        written.affected += 1;
+        let Some(new) = self.seen_by_triggers(firing, &seen, new, written.pending()).await? else {
+            return Ok(());
+        };
+        let row = new.as_ref().unwrap_or(&seen.values);
+        let shown = plan.returning.as_ref().map(|returning| project(returning, binding, row));
+        written.note(shown.transpose()?);
         match new {
             Some(new) => {
                 self.guard_unique(&plan.table, &seen, &new).await?;

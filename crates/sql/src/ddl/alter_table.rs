@@ -137,8 +137,11 @@ impl DdlContext<'_> {
             Operation::DropConstraint { if_exists, name, drop_behavior } => {
                 self.drop_constraint(altering, &fold(name), *if_exists, is_cascade(drop_behavior))
             }
-            other if self.set_firing(next, other, ddl)?.is_some() => Ok(()),
             other => {
+                if let Some(notices) = self.set_firing(next, other)? {
+                    ddl.notices.extend(notices);
+                    return Ok(());
+                }
                 let text = other.to_string();
                 let words: Vec<&str> = text.split_whitespace().take(2).collect();
                 Err(SqlError::unsupported(format!("ALTER TABLE {}", words.join(" "))))

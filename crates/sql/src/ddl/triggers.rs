@@ -17,6 +17,9 @@ use sqlparser::ast::{self, ObjectName, Statement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Of a change of the catalog.
+type Notice = (SqlState, String);
+
 /// 42P17.
 const INVALID_OBJECT: SqlState = SqlState(*b"42P17");
 const WRONG_OBJECT: SqlState = SqlState(*b"42809");
@@ -197,13 +200,13 @@ impl DdlContext<'_> {
         Ok(Ddl { actions: vec![SchemaAction::AlterTable(next)], tag: "ALTER TRIGGER", ..Ddl::default() })
     }
 
-    /// `ALTER TABLE … ENABLE TRIGGER …` and the like; `None`: the operation is another one. Errors: 42704.
+    /// `ALTER TABLE … ENABLE TRIGGER …` and the like, and what is told of it; `None`: the operation is another one. Errors:
+    /// 42704, 42501.
     pub(super) fn set_firing(
         &self,
         next: &mut Table,
         operation: &ast::AlterTableOperation,
-        ddl: &mut Ddl,
-    ) -> SqlResult<Option<()>> {
+    ) -> SqlResult<Option<Vec<Notice>>> {
         use ast::AlterTableOperation as Operation;
         let (name, firing) = match operation {
             Operation::EnableTrigger { name } => (name, Firing::Enabled),
@@ -215,9 +218,10 @@ impl DdlContext<'_> {
         self.check_owner(&Object::Relation(next.id))?;
         let word = name.quote_style.is_none().then(|| name.value.to_lowercase());
         let are_all = matches!(word.as_deref(), Some("all" | "user"));
+        let mut notices = Vec::new();
         if word.as_deref() == Some("all") && firing == Firing::Disabled && !next.foreign.is_empty() {
             let told = format!("foreign keys of \"{}\" are checked whether triggers fire or not", next.name);
-            ddl.notices.push((SqlState(*b"01000"), told));
+            notices.push((SqlState(*b"01000"), told));
         }
         let name = names::fold(name);
         if !are_all && next.triggers.named(&name).is_none() {
@@ -227,7 +231,7 @@ impl DdlContext<'_> {
             let chosen = next.triggers.each_mut().filter(|trigger| are_all || trigger.name == name);
             chosen.for_each(|trigger| trigger.firing = firing);
         }
-        Ok(Some(()))
+        Ok(Some(notices))
     }
 
     /// What a change does to triggers whose functions it drops: 2BP01, or with CASCADE they go too.
@@ -288,14 +292,13 @@ impl DdlContext<'_> {
 }
 
 impl DdlContext<'_> {
-    /// Takes away the triggers that depend on a column that goes. Errors: 2BP01, unless CASCADE was said.
+    /// Takes away the triggers that depend on a column that goes; answers what is told of that. Errors: 2BP01, unless CASCADE was said.
     pub(super) fn drop_triggers_of(
         &self,
         next: &mut Table,
         column: usize,
         cascade: bool,
-        ddl: &mut Ddl,
-    ) -> SqlResult<()> {
+    ) -> SqlResult<Vec<Notice>> {
         let mut gone = Vec::new();
         for trigger in next.triggers.all() {
             if triggers::columns_of(next, trigger)?.contains(&column) {
@@ -303,7 +306,7 @@ impl DdlContext<'_> {
             }
         }
         if gone.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let what = format!("column {} of table {}", next.columns[column].name, next.name);
         if !cascade {
@@ -314,11 +317,12 @@ impl DdlContext<'_> {
                 .detail(detail.join("\n"))
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
+        let mut notices = Vec::new();
         for (id, shown) in gone {
-            ddl.notices.push((SqlState::SUCCESSFUL, format!("drop cascades to {shown}")));
+            notices.push((SqlState::SUCCESSFUL, format!("drop cascades to {shown}")));
             next.triggers.take_away(id);
         }
-        Ok(())
+        Ok(notices)
     }
 
     /// Errors: 0A000 for another type of a column that a trigger depends on.

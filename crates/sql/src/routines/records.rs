@@ -138,7 +138,12 @@ fn called(of: &mut dyn Names, function: &Function) -> SqlResult<Option<Expr>> {
         && of.is_null(nth)
     {
         of.record(nth)?;
-        return crate::parse::parse_expr(if maker == crate::json::RECORD { "NULL::json" } else { "NULL::jsonb" }).map(Some);
+        return crate::parse::parse_expr(if maker == crate::json::RECORD {
+            "NULL::json"
+        } else {
+            "NULL::jsonb"
+        })
+        .map(Some);
     }
     let fields = match argument {
         FunctionArgExpr::Expr(e) => fields(of, e)?,

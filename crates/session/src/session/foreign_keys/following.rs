@@ -56,13 +56,13 @@ impl Session {
         let goes = *action == Action::Cascade && by_key.values().all(|(_, new)| new.is_none());
         let event = if goes { Event::Delete } else { Event::Update };
         let mut written = Written::default();
-        self.begin_write(child, event, &changed, &mut written).await?;
+        self.begin_write(child, event, &changed, &mut written.pending).await?;
         let mut firing = self.firing(child, event, &changed)?;
         let mut turn = Turn::begin();
         for seen in rows {
             turn.give_way().await;
             let Some(mut new) = changed_row(reference, action, (&seen.values, &by_key), &defaults)? else {
-                if self.seen_by_triggers(&mut firing, &seen, None, &mut written).await?.is_some() {
+                if self.seen_by_triggers(&mut firing, &seen, None, &mut written.pending).await?.is_some() {
                     self.open().change(child, seen.key.clone(), &seen.values, None)?;
                 }
                 continue;
@@ -71,7 +71,7 @@ impl Session {
                 generated.fill(child, &mut new)?;
                 check_row(child, &new)?;
             }
-            let new = self.seen_by_triggers(&mut firing, &seen, Some(new), &mut written).await?;
+            let new = self.seen_by_triggers(&mut firing, &seen, Some(new), &mut written.pending).await?;
             let Some(Some(new)) = new else { continue };
             self.guard_unique(child, &seen, &new).await?;
             self.replace(child, &seen, new)?;

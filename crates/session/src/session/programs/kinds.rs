@@ -1,6 +1,5 @@
 //! What types of a program's variables and of a function's result are in the catalog.
 
-use super::triggers::result_of;
 use crate::session::Session;
 use base::error::SqlResult;
 use base::routines::{ResultOf, Routine, TypeOf};
@@ -79,6 +78,14 @@ fn result(catalog: &Catalog, routine: &Routine) -> Kind {
         }
         ResultOf::Trigger => Kind::Record,
         ResultOf::Procedure | ResultOf::Void => Kind::Nothing,
+    }
+}
+
+/// What a program returns that is no function.
+fn result_of(returns: Returns) -> Kind {
+    match returns {
+        Returns::Condition => Kind::Scalar(DataType::Boolean.into()),
+        _ => Kind::Nothing,
     }
 }
 

@@ -6,8 +6,8 @@ use crate::session::triggers::Fired;
 use base::error::SqlResult;
 use base::schema::triggers::Level;
 use base::schema::{Table, Trigger};
-use base::{DataType, Datum, TableId};
-use plpgsql::{Field, Kind, Outcome, Returns, Row, Run, Signature};
+use base::{Datum, TableId};
+use plpgsql::{Field, Outcome, Returns, Row, Run, Signature};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ struct Inside<'a>(&'a mut Session);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.0.prepared.programs.triggers.depth -= 1;
+        self.0.of_triggers().depth -= 1;
     }
 }
 
@@ -41,7 +41,7 @@ impl Session {
         }
         let routine = self.catalog().routines.0.get(&fired.trigger.routine).cloned();
         let compiled = self.compiled(&routine.ok_or_else(base::schema::stale_schema)?)?;
-        self.prepared.programs.triggers.depth += 1;
+        self.of_triggers().depth += 1;
         let inside = Inside(self);
         let session = &mut *inside.0;
         let mut run = session.begin_run(&compiled, Vec::new())?;
@@ -59,7 +59,7 @@ impl Session {
     }
 
     fn condition(&mut self, trigger: &Arc<Trigger>) -> SqlResult<Arc<Compiled>> {
-        let kept = &mut self.prepared.programs.triggers.conditions;
+        let kept = &mut self.of_triggers().conditions;
         if let Some((_, compiled)) = kept.get(&trigger.id).filter(|(of, _)| of == trigger) {
             return Ok(compiled.clone());
         }
@@ -76,7 +76,7 @@ impl Session {
     }
 
     fn shape(&mut self, table: &Arc<Table>) -> Arc<[Field]> {
-        let kept = &mut self.prepared.programs.triggers.shapes;
+        let kept = &mut self.of_triggers().shapes;
         if let Some((_, fields)) = kept.get(&table.id).filter(|(of, _)| Arc::ptr_eq(of, table)) {
             return fields.clone();
         }
@@ -119,13 +119,5 @@ impl Session {
         run.give("tg_relid", None, Datum::Int(sql::lower::oid(table.id).into()));
         let arguments: Vec<Datum> = trigger.arguments.iter().map(Datum::text).collect();
         run.give("tg_argv", None, Datum::Array(arguments.into()));
-    }
-}
-
-/// What a program returns that is no function.
-pub(super) fn result_of(returns: Returns) -> Kind {
-    match returns {
-        Returns::Condition => Kind::Scalar(DataType::Boolean.into()),
-        _ => Kind::Nothing,
     }
 }

@@ -61,7 +61,7 @@ impl DdlContext<'_> {
             self.drop_column(altering, &ast::Ident::with_quote('"', following), false, true)?;
             return self.drop_column(altering, &ast::Ident::with_quote('"', name), false, true);
         }
-        self.drop_triggers_of(next, column, cascade, ddl)?;
+        ddl.notices.extend(self.drop_triggers_of(next, column, cascade)?);
         // An index goes with any column that it says something of.
         let goes = |index: &Index| {
             let is_part = index.columns.contains(&column) || index.form.include.contains(&column);
@@ -180,8 +180,9 @@ impl DdlContext<'_> {
         Ok(generated.from(column).collect())
     }
 
-    /// Errors: 0A000 for another type of a generated column, or of one that such a column is computed from.
+    /// Errors: 0A000 for another type of a generated column, or of one that such a column or a trigger depends on.
     fn refuse_generation(&self, next: &Table, column: usize) -> SqlResult<()> {
+        self.refuse_type_of_triggers(next, column)?;
         if next.columns[column].identity == Identity::Generated {
             return Err(SqlError::unsupported("changing the type of a generated column"));
         }
@@ -236,7 +237,6 @@ impl DdlContext<'_> {
             return Err(SqlError::unsupported(format!("changing the type of a column of {what}")));
         }
         self.refuse_generation(next, column)?;
-        self.refuse_type_of_triggers(next, column)?;
         let followers = self.generated_from(next, column)?;
         next.columns[column].data_type = to;
         self.follow_type(next, &followers)?;
