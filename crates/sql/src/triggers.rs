@@ -228,3 +228,57 @@ pub fn definition(
     text.push_str(&format!(" EXECUTE FUNCTION {called}({})", arguments.join(", ")));
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{DataType, TableId};
+    use base::schema::triggers::{Firing, Level, When};
+    use std::collections::BTreeSet;
+
+    fn table() -> Table {
+        let columns = vec![("id".to_string(), DataType::Integer), ("Name".to_string(), DataType::Text)];
+        base::views::View::shape(TableId(1), "shop".into(), "items".into(), columns)
+    }
+
+    #[test]
+    fn a_condition_names_columns_of_either_row() {
+        let looked = |text: &str| looked_at(&table(), &crate::parse::parse_expr(text).unwrap());
+        let (named, _) = looked("NEW.id > 1 AND old.\"Name\" = 'x' AND OLD.* IS DISTINCT FROM NEW.*").unwrap();
+        assert_eq!(named, Named { columns: [vec![1], vec![0]], rows: [true, true] });
+        for (text, state) in [
+            ("new.nope = 1", SqlState::UNDEFINED_COLUMN),
+            ("id = 1", SqlState::AMBIGUOUS_COLUMN),
+            ("nope = 1", SqlState::UNDEFINED_COLUMN),
+            ("t.id = 1", SqlState::UNDEFINED_TABLE),
+            ("EXISTS (SELECT 1)", SqlState::FEATURE_NOT_SUPPORTED),
+            ("f(new)", SqlState::FEATURE_NOT_SUPPORTED),
+        ] {
+            assert_eq!(looked(text).unwrap_err().state, state, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_definition_makes_the_trigger_again() {
+        let condition = crate::parse::parse_expr("NEW.id > 1 AND OLD.\"Name\" = 'NEW'").unwrap();
+        let trigger = Trigger {
+            id: TableId(2),
+            name: "T".into(),
+            when: When::After,
+            events: BTreeSet::from([Event::Update, Event::Insert]),
+            columns: vec![1],
+            level: Level::Row,
+            condition: Some(kept_condition(&condition)),
+            routine: TableId(3),
+            arguments: vec!["it's".into(), "2".into()],
+            firing: Firing::Enabled,
+        };
+        let (catalog, table) = (Catalog::default(), table());
+        let plain = definition(&catalog, &["shop".into()], (&table, &trigger), false);
+        assert_eq!(
+            plain,
+            "CREATE TRIGGER \"T\" AFTER INSERT OR UPDATE OF \"Name\" ON shop.items FOR EACH ROW WHEN \
+             ((new.id > 1 AND old.\"Name\" = 'NEW')) EXECUTE FUNCTION -('it''s', '2')"
+        );
+    }
+}
