@@ -232,8 +232,8 @@ pub fn definition(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{DataType, TableId};
     use base::schema::triggers::{Firing, Level, When};
+    use base::{DataType, TableId};
     use std::collections::BTreeSet;
 
     fn table() -> Table {
@@ -244,7 +244,8 @@ mod tests {
     #[test]
     fn a_condition_names_columns_of_either_row() {
         let looked = |text: &str| looked_at(&table(), &crate::parse::parse_expr(text).unwrap());
-        let (named, _) = looked("NEW.id > 1 AND old.\"Name\" = 'x' AND OLD.* IS DISTINCT FROM NEW.*").unwrap();
+        let (named, _) =
+            looked("NEW.id > 1 AND old.\"Name\" = 'x' AND OLD.* IS DISTINCT FROM NEW.*").unwrap();
         assert_eq!(named, Named { columns: [vec![1], vec![0]], rows: [true, true] });
         for (text, state) in [
             ("new.nope = 1", SqlState::UNDEFINED_COLUMN),

@@ -59,9 +59,9 @@ pub trait Names {
     fn is_null(&mut self, _nth: usize) -> bool {
         false
     }
-    /// Whether `$n` is an array whose elements are counted from zero.
-    fn counts_from_zero(&self, _nth: usize) -> bool {
-        false
+    /// The texts in the array that `$n` is, if they are counted from zero; `None`: it is another value.
+    fn zero_based(&mut self, _nth: usize) -> SqlResult<Option<Vec<String>>> {
+        Ok(None)
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn replaced(of: &mut dyn Names, e: &Expr) -> SqlResult<Option<Expr>> 
         Expr::IsNull(record) => all_null(of, record, true),
         Expr::IsNotNull(record) => all_null(of, record, false),
         Expr::Function(function) => called(of, function),
-        Expr::CompoundFieldAccess { root, access_chain } => Ok(subscripted(of, root, access_chain)),
+        Expr::CompoundFieldAccess { root, access_chain } => subscripted(of, root, access_chain),
         _ => Ok(None),
     }
 }
@@ -161,33 +161,31 @@ fn called(of: &mut dyn Names, function: &Function) -> SqlResult<Option<Expr>> {
     Ok(Some(Expr::Function(made)))
 }
 
-/// An element of an array that is counted from zero, as one of an array that is counted from one.
-fn subscripted(of: &dyn Names, root: &Expr, access: &[AccessExpr]) -> Option<Expr> {
-    let nth = argument_of(root)?;
-    if !of.counts_from_zero(nth) {
-        return None;
-    }
-    let next = |e: &Expr| Expr::BinaryOp {
-        left: Box::new(Expr::Nested(Box::new(e.clone()))),
-        op: BinaryOperator::Plus,
-        right: Box::new(Expr::value(Value::Number("1".into(), false))),
+/// Elements of an array that is counted from zero: a literal where it is known which one, or else one of an array of literals.
+fn subscripted(of: &mut dyn Names, root: &Expr, access: &[AccessExpr]) -> SqlResult<Option<Expr>> {
+    let Some(nth) = argument_of(root) else { return Ok(None) };
+    let Some(texts) = of.zero_based(nth)? else { return Ok(None) };
+    let literal = |text: &String| Expr::value(Value::SingleQuotedString(text.clone())).to_string();
+    let all: Vec<String> = texts.iter().map(literal).collect();
+    let array = match all.is_empty() {
+        true => "CAST('{}' AS text[])".to_string(),
+        false => format!("CAST(ARRAY[{}] AS text[])", all.join(", ")),
     };
-    let moved = |access: &AccessExpr| match access {
-        AccessExpr::Subscript(Subscript::Index { index }) => {
-            let index = match number(index) {
-                Some(n) => Expr::value(Value::Number((n + 1).to_string(), false)),
-                None => next(index),
-            };
-            AccessExpr::Subscript(Subscript::Index { index })
+    let next = |e: &Option<Expr>| e.as_ref().map(|e| format!("({e}) + 1")).unwrap_or_default();
+    let text = match access {
+        [AccessExpr::Subscript(Subscript::Index { index })] => match number(index) {
+            Some(n) => {
+                let known = usize::try_from(n).ok().and_then(|n| all.get(n));
+                format!("CAST({} AS text)", known.map_or("NULL", String::as_str))
+            }
+            None => format!("({array})[({index}) + 1]"),
+        },
+        [AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None })] => {
+            format!("({array})[{}:{}]", next(lower_bound), next(upper_bound))
         }
-        AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride }) => {
-            let (lower_bound, upper_bound) = (lower_bound.as_ref().map(next), upper_bound.as_ref().map(next));
-            AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: stride.clone() })
-        }
-        other => other.clone(),
+        _ => return Ok(None),
     };
-    let access_chain = access.iter().map(moved).collect();
-    Some(Expr::CompoundFieldAccess { root: Box::new(root.clone()), access_chain })
+    crate::parse::parse_expr(&text).map(Some)
 }
 
 /// A whole number, with its sign.

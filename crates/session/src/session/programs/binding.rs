@@ -107,8 +107,14 @@ impl Names for OfProgram<'_> {
         is_null
     }
 
-    fn counts_from_zero(&self, nth: usize) -> bool {
-        self.references.get(nth - 1).is_some_and(|of| self.run.counts_from_zero(of))
+    fn zero_based(&mut self, nth: usize) -> SqlResult<Option<Vec<String>>> {
+        let found = self.references.get(nth - 1).filter(|of| self.run.counts_from_zero(of));
+        let Some(reference) = found else { return Ok(None) };
+        let value = self.run.value(reference)?;
+        // What is planned then depends on the values.
+        self.expands = true;
+        let Datum::Array(elements) = value.datum else { return Ok(Some(Vec::new())) };
+        Ok(Some(elements.iter().map(base::text::display).collect()))
     }
 }
 
