@@ -19,6 +19,7 @@ mod questions;
 mod routines;
 mod sizes;
 mod time_zones;
+mod triggers;
 mod type_descriptions;
 mod user_types;
 mod vectors;
@@ -56,7 +57,8 @@ pub(super) fn table(context: &Context<'_>, name: &TableReference) -> Result<Opti
     let made = match name.schema() {
         None | Some("pg_catalog") => pg_tables::make(context, table)
             .or_else(|| descriptions::make(context, table))
-            .or_else(|| dump::tables::make(context, table)),
+            .or_else(|| dump::tables::make(context, table))
+            .or_else(|| triggers::make(context, table)),
         // The standard knows no materialized views, and other sessions' temporary tables are theirs.
         Some("information_schema") => {
             let shown = sql::catalog::of_standard(context.catalog, context.search_path).map(Arc::new);

@@ -66,6 +66,8 @@ impl Schema {
         }
         schema.after.extend(of_rows.into_iter().map(plain));
         schema.after.extend(counts(client, &schema.tables).await?.into_iter().map(plain));
+        // Rows that are restored were written when they fired.
+        schema.after.extend(triggers(client).await?.into_iter().map(plain));
         Ok(schema)
     }
 }
@@ -132,6 +134,31 @@ async fn functions(client: &Client) -> anyhow::Result<(Vec<String>, Vec<String>)
         place.push(definition.clone());
     }
     Ok((alone, of_rows))
+}
+
+/// Triggers, each with what says when it fires where that is not as a new one does.
+async fn triggers(client: &Client) -> anyhow::Result<Vec<String>> {
+    let sql = format!(
+        "SELECT n.nspname, c.relname, t.tgname, t.tgenabled, pg_catalog.pg_get_triggerdef(t.oid) \
+         FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE {OURS} ORDER BY 1, 2, 3"
+    );
+    let mut made = Vec::new();
+    for row in texts(client, &sql).await? {
+        let [Some(schema), Some(table), Some(name), Some(firing), Some(definition)] = &row[..] else {
+            bail!("a trigger has no definition")
+        };
+        made.push(definition.clone());
+        let how = match firing.as_str() {
+            "D" => "DISABLE",
+            "A" => "ENABLE ALWAYS",
+            "R" => "ENABLE REPLICA",
+            _ => continue,
+        };
+        let table = format!("{}.{}", quoted(schema), quoted(table));
+        made.push(format!("ALTER TABLE {table} {how} TRIGGER {}", quoted(name)));
+    }
+    Ok(made)
 }
 
 /// Enumerated types, with their labels in their order.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a comment is about. An index is [`Object::Relation`] of its own id.
+/// What a comment is about. An index is [`Object::Relation`] of its own id, and so is a trigger.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Commented {
     Object(Object),
@@ -71,6 +71,7 @@ impl Catalog {
                     || self.sequences.contains_key(id)
                     || self.routines.0.contains_key(id)
                     || self.index(*id).is_some()
+                    || self.trigger(*id).is_some()
             }
             Commented::Object(Object::Column(id, column)) => self
                 .relation(*id)

@@ -8,6 +8,7 @@ pub mod foreign;
 mod index;
 mod routines;
 mod sequence;
+pub mod triggers;
 
 use crate::comments::{Commented, Comments};
 use crate::domain::Domain;
@@ -27,6 +28,7 @@ pub use sequence::{Origin, Sequence, SequenceLimits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+pub use triggers::{Trigger, Triggers};
 
 /// Everything that has a name. Cloning is cheap: tables are shared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +66,7 @@ pub struct Table {
     /// Shared: a change of the catalog clones the tables that it makes or alters, several times at each node.
     pub checks: Arc<Vec<Check>>,
     pub foreign: ForeignKeys,
+    pub triggers: Triggers,
     /// Columns that are of a domain, by their numbers. Their types are its base type.
     pub domains: BTreeMap<usize, Arc<Domain>>,
     pub placement: Placement,
@@ -402,8 +405,9 @@ impl Catalog {
     }
 
     fn claim_ids(&mut self, table: &Table) {
-        let last = table.indexes.iter().map(|i| i.id.0).chain([table.id.0]).max().expect("has its own id");
-        self.next_id = self.next_id.max(last + 1);
+        let indexes = table.indexes.iter().map(|i| i.id);
+        let ids = indexes.chain(table.triggers.all().map(|t| t.id)).chain([table.id]);
+        self.claim(ids.max().expect("has its own id"));
     }
 }
 

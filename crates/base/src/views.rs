@@ -58,6 +58,7 @@ impl View {
             indexes: Vec::new(),
             checks: Default::default(),
             foreign: Default::default(),
+            triggers: Default::default(),
             domains: Default::default(),
             placement: Placement::Replicated,
         }

@@ -92,6 +92,7 @@ fn table(id: u32, name: &str, key: usize, columns: &[(&str, DataType)]) -> Table
         indexes: vec![],
         checks: Default::default(),
         foreign: Default::default(),
+        triggers: Default::default(),
         domains: Default::default(),
         placement: Placement::Home(RegionId(0)),
     }

@@ -100,6 +100,7 @@ mod tests {
             indexes: vec![],
             checks: Default::default(),
             foreign: Default::default(),
+            triggers: Default::default(),
             domains: Default::default(),
             placement: Placement::Replicated,
         })

@@ -98,6 +98,8 @@ mod table_locks;
 mod temporary_tables;
 #[path = "wire/tls.rs"]
 mod tls;
+#[path = "wire/triggers.rs"]
+mod triggers;
 #[path = "wire/vanishing.rs"]
 mod vanishing;
 #[path = "wire/vodka.rs"]

@@ -69,6 +69,7 @@ fn table() -> Table {
         indexes: Vec::new(),
         checks: Default::default(),
         foreign: Default::default(),
+        triggers: Default::default(),
         domains: Default::default(),
         placement: Placement::Home(RegionId(0)),
     }

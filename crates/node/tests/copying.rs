@@ -176,6 +176,7 @@ impl Cluster {
             indexes: Vec::new(),
             checks: Default::default(),
             foreign: Default::default(),
+            triggers: Default::default(),
             domains: Default::default(),
             placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
         };

@@ -20,7 +20,7 @@ mod parse;
 mod program;
 mod run;
 
-pub use parse::parse;
+pub use parse::{TRIGGER_DEPTH, parse};
 pub use program::{Argument, Conflict, Declared, Program, Returns, Signature, Statement, Variable};
 pub use run::types::{Field, Kind, Row, ScalarType, Value};
 pub use run::{Answer, Outcome, QueryResult, Raised, Reference, Request, Run, Wants};

@@ -15,6 +15,9 @@ use crate::program::{
 use base::error::{SqlResult, SqlState};
 use base::{DataType, Datum, SqlError};
 
+/// The variable that holds how many triggers are around; bodies call it as a function.
+pub const TRIGGER_DEPTH: &str = "pg_trigger_depth()";
+
 /// Levels of blocks, loops and conditions inside each other.
 const NESTING_MAX: usize = 100;
 
@@ -76,7 +79,7 @@ fn empty(signature: &Signature) -> Program {
 }
 
 /// Variables that a trigger function has, as it names them.
-const OF_TRIGGERS: [(&str, Declared); 10] = [
+const OF_TRIGGERS: [(&str, Declared); 11] = [
     ("new", Declared::Record),
     ("old", Declared::Record),
     ("tg_name", Declared::Text),
@@ -87,6 +90,7 @@ const OF_TRIGGERS: [(&str, Declared); 10] = [
     ("tg_table_name", Declared::Text),
     ("tg_table_schema", Declared::Text),
     ("tg_nargs", Declared::Integer),
+    ("tg_relid", Declared::Integer),
 ];
 
 impl Parser<'_> {
@@ -98,7 +102,8 @@ impl Parser<'_> {
             self.program.scopes[0].names.insert(format!("${}", n + 1), variable);
         }
         self.program.found = self.variable("found", Declared::Boolean, 0);
-        if self.program.signature.returns == Returns::Trigger {
+        self.variable(TRIGGER_DEPTH, Declared::Integer, 0);
+        if matches!(self.program.signature.returns, Returns::Trigger | Returns::Condition) {
             for (name, declared) in OF_TRIGGERS {
                 self.variable(name, declared, 0);
             }
@@ -424,6 +429,18 @@ impl Parser<'_> {
                 Token::Parameter => Some(Simple::Name(vec![text(one)])),
                 Token::Sign => None,
             },
+            [function, open, a, comma, b, close]
+                if function.token == Token::Word("coalesce".into())
+                    && [(open, "("), (comma, ","), (close, ")")]
+                        .iter()
+                        .all(|(sign, is)| text(sign) == *is) =>
+            {
+                let name = |lexeme: &Lexeme| match &lexeme.token {
+                    Token::Word(name) | Token::Quoted(name) => Some(name.clone()),
+                    _ => None,
+                };
+                Some(Simple::FirstOf(vec![name(a)?, name(b)?]))
+            }
             [first, rest @ ..] if rest.len() % 2 == 0 && rest.len() <= 4 => {
                 let name = |lexeme: &Lexeme| match &lexeme.token {
                     Token::Word(name) | Token::Quoted(name) => Some(name.clone()),
@@ -447,7 +464,7 @@ impl Simple {
     /// A literal's value and type; `None` for a name.
     pub(crate) fn literal(&self) -> Option<(Datum, DataType)> {
         Some(match self {
-            Simple::Name(_) => return None,
+            Simple::Name(_) | Simple::FirstOf(_) => return None,
             Simple::Integer(n) => {
                 let data_type = if i32::try_from(*n).is_ok() { DataType::Integer } else { DataType::BigInt };
                 (Datum::Int(*n), data_type)

@@ -34,6 +34,8 @@ pub enum Returns {
     Value,
     /// A row, or nothing; with variables about what fired the trigger.
     Trigger,
+    /// Whether a trigger fires, with the same variables.
+    Condition,
 }
 
 impl Signature {
@@ -128,6 +130,8 @@ pub struct Statement {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Simple {
     Name(Vec<String>),
+    /// `COALESCE(a, b)` of names, for records.
+    FirstOf(Vec<String>),
     Integer(i64),
     Text(String),
     Boolean(bool),
@@ -137,7 +141,20 @@ pub(crate) enum Simple {
 impl Statement {
     /// The text of a query or statement.
     pub fn sql(&self) -> String {
-        if self.is_expression { format!("SELECT {}", self.text) } else { self.text.clone() }
+        match self.is_expression {
+            // In a list of columns `r.*` is all that there is of an item.
+            true if self.compares_row() => format!("SELECT ({})", self.text),
+            true => format!("SELECT {}", self.text),
+            false => self.text.clone(),
+        }
+    }
+
+    /// Whether an expression begins with `r.*` and goes on.
+    fn compares_row(&self) -> bool {
+        let Some((name, rest)) = self.text.split_once(".*") else { return false };
+        let rest = rest.trim_start().to_ascii_lowercase();
+        let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '"');
+        is_name && ["is ", "is\n", "=", "<>", "!="].iter().any(|begin| rest.starts_with(begin))
     }
 }
 

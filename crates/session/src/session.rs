@@ -56,6 +56,7 @@ mod temporary;
 mod timeouts;
 mod told;
 mod transaction;
+mod triggers;
 mod turns;
 mod user_types;
 mod utility;
@@ -232,7 +233,7 @@ impl Session {
 
     async fn run_plan(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
         match plan {
-            Plan::Insert(..) | Plan::Modify(_) if self.empties_at_commit() => {
+            Plan::Insert(..) | Plan::Modify(_) if self.is_buffered_alone(plan) => {
                 Box::pin(self.run_buffered(plan, parameters)).await
             }
             Plan::Constant(projection) => self.run_constant(projection, parameters),

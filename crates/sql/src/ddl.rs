@@ -21,6 +21,7 @@ mod routines;
 mod sequence_options;
 mod sequences;
 mod temporary;
+mod triggers;
 mod types;
 mod views;
 
@@ -131,6 +132,7 @@ fn plan_over_types(context: &DdlContext<'_>, statement: &Statement) -> SqlResult
     let planned = context.with_temporary_schema(plan_change(context, statement)?)?;
     let permitted = context.permit(planned)?;
     let kept = context.keep_routines(statement, permitted)?;
+    let kept = context.keep_triggers(statement, kept)?;
     let mut ddl = context.keep_views(statement, kept)?;
     ddl.actions.extend(ddl.remade_views.drain(..).map(SchemaAction::PutView));
     Ok(ddl)
@@ -139,6 +141,9 @@ fn plan_over_types(context: &DdlContext<'_>, statement: &Statement) -> SqlResult
 fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
     if let Some(of_routine) = crate::parse::routine_statement(statement)? {
         return context.change_routine(&of_routine);
+    }
+    if let Some(of_trigger) = crate::parse::trigger_statement(statement)? {
+        return context.change_trigger(&of_trigger);
     }
     match statement {
         Statement::CreateTable(create) => create_table::create_table(context, create),

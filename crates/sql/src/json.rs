@@ -16,6 +16,8 @@ const TEXT: DataType = DataType::Text;
 pub const ROW_TO_JSON: &str = "row_to_json";
 /// `to_json` for `json_agg`, which begins a new line for each row and each array.
 pub const LINE: &str = "json_meridian_line";
+/// `row_to_json` of a record that is written as its names and values.
+pub const RECORD: &str = "json_meridian_record";
 
 /// An array of texts: a path, or several keys.
 pub fn texts() -> DataType {
@@ -82,6 +84,8 @@ enum Shape {
     ToJson,
     Array,
     Object,
+    /// An object as `row_to_json` writes it.
+    Record,
     /// Of a value and any number of keys.
     Path(F),
     /// Of arrays.
@@ -106,6 +110,7 @@ const FUNCTIONS: &[(&str, Shape, Result)] = {
         ("extract_path_text", Shape::Path(F::PathText), Result::Text),
         ("build_array", Shape::Array, Result::Own),
         ("build_object", Shape::Object, Result::Own),
+        ("meridian_record", Shape::Record, Result::Own),
         // Of jsonb alone.
         ("strip_nulls", Shape::Fixed(F::StripNulls, &[Own], &[]), Result::Jsonb),
         ("pretty", Shape::Fixed(F::Pretty, &[Own], &[]), Result::JsonbText),
@@ -199,7 +204,7 @@ impl Call {
                 })
             }
             Shape::ToJson if count != 1 => return None,
-            Shape::ToJson | Shape::Array | Shape::Object | Shape::Gather(_) => Wanted::Any,
+            Shape::ToJson | Shape::Array | Shape::Object | Shape::Record | Shape::Gather(_) => Wanted::Any,
             Shape::Path(_) if n == 0 => Wanted::Of(self.own),
             Shape::Path(_) => Wanted::Of(TEXT),
         })
@@ -232,13 +237,14 @@ impl Call {
                 }
             }
             Shape::Array => own(json(F::BuildArray, arguments.into_iter().map(shown).collect())),
-            Shape::Object => {
+            Shape::Object | Shape::Record => {
                 let members = arguments.into_iter().enumerate().map(|(n, (e, t))| match (n % 2, t) {
                     (0, TEXT) => e,
                     (0, t) => Expr::Convert(Box::new(e), t, TEXT),
                     (_, t) => shown((e, t)),
                 });
-                own(json(F::BuildObject, members.collect()))
+                let build = if self.shape == Shape::Record { F::BuildRecord } else { F::BuildObject };
+                own(json(build, members.collect()))
             }
             Shape::Gather(function) => json(function, arguments.into_iter().map(|(e, _)| e).collect()),
             Shape::Path(function) => {

@@ -24,6 +24,7 @@ pub mod privileges;
 pub mod routines;
 pub mod spans;
 pub mod temporary;
+pub mod triggers;
 pub mod types;
 pub mod user_types;
 pub mod views;

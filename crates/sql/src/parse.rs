@@ -23,6 +23,7 @@ mod routines;
 mod row_locks;
 mod sequences;
 mod spellings;
+mod triggers;
 mod types;
 mod waits;
 
@@ -46,6 +47,7 @@ pub use routines::{
 };
 pub use sequences::change_of as change_of_sequence;
 pub use spellings::names_of_columns;
+pub use triggers::{CreateTrigger, Timing, TriggerStatement, WrittenEvent, trigger_statement};
 pub use types::owner_of_type;
 
 use base::SqlError;
@@ -102,7 +104,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     complexity::check(&tokens)?;
     complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
-    let tokens = do_blocks::known(routines::known(tokens));
+    let tokens = do_blocks::known(triggers::known(routines::known(tokens)));
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
     let tokens = inference::known(row_locks::known(merges::known(tokens)));
@@ -124,6 +126,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     })?;
     statements.iter().try_for_each(refuse_wrapped)?;
     statements.iter().try_for_each(routines::check)?;
+    statements.iter().try_for_each(triggers::check)?;
     statements.iter_mut().for_each(chains::balance);
     Ok(statements)
 }

@@ -7,6 +7,7 @@ pub mod expand;
 mod hiding;
 pub mod kept;
 mod places;
+pub mod records;
 pub mod resolve;
 pub mod scopes;
 

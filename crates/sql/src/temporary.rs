@@ -77,7 +77,8 @@ pub fn key_of(search_path: &[String], catalog: &Catalog) -> String {
 fn made_by(action: &SchemaAction) -> Vec<TableId> {
     match action {
         SchemaAction::CreateTable(table) | SchemaAction::AlterTable(table) => {
-            table.indexes.iter().map(|index| index.id).chain([table.id]).collect()
+            let parts = table.indexes.iter().map(|index| index.id);
+            parts.chain(table.triggers.all().map(|trigger| trigger.id)).chain([table.id]).collect()
         }
         SchemaAction::CreateSequence(sequence) => vec![sequence.id],
         SchemaAction::PutView(view) => vec![view.shape.id],

@@ -140,6 +140,7 @@ impl TableSpec {
             indexes: indexes.collect(),
             checks: Default::default(),
             foreign: Default::default(),
+            triggers: Default::default(),
             domains: Default::default(),
             placement,
         }

@@ -2,6 +2,7 @@
 
 use super::Made;
 use super::pg_tables::{DATABASE, check_oid, primary_key_oid, schema_oid};
+use super::triggers::TRIGGER;
 use crate::context::Context;
 use base::comments::Commented;
 use base::roles::Object;
@@ -23,6 +24,9 @@ fn place(context: &Context<'_>, what: &Commented) -> Option<Place> {
     Some(match what {
         Commented::Object(Object::Relation(id)) if context.catalog.routines.0.contains_key(id) => {
             (PROC, oid(*id), 0)
+        }
+        Commented::Object(Object::Relation(id)) if context.catalog.trigger(*id).is_some() => {
+            (TRIGGER, oid(*id), 0)
         }
         Commented::Object(Object::Relation(id)) => (CLASS, oid(*id), 0),
         Commented::Object(Object::Column(id, column)) => (CLASS, oid(*id), column + 1),
@@ -84,6 +88,7 @@ pub(super) fn of(context: &Context<'_>, object: i64, column: i64, catalog: Optio
         Some("pg_class") => Some(CLASS),
         Some("pg_namespace") => Some(NAMESPACE),
         Some("pg_proc") => Some(PROC),
+        Some("pg_trigger") => Some(TRIGGER),
         Some("pg_constraint") => Some(CONSTRAINT),
         Some("pg_database") => Some(DATABASES),
         Some("pg_authid") => Some(ROLES),

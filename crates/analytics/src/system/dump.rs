@@ -25,6 +25,7 @@ pub(super) const CATALOGS: &[(&str, u32)] = &[
     ("pg_proc", 1255),
     ("pg_type", 1247),
     ("pg_description", 2609),
+    ("pg_trigger", 2620),
 ];
 /// PostgreSQL's other catalogs, of which no `tableoid` is told.
 pub(super) const OTHER_CATALOGS: &[(&str, u32)] = &[
@@ -77,7 +78,6 @@ pub(super) const OTHER_CATALOGS: &[(&str, u32)] = &[
     ("pg_subscription_rel", 6102),
     ("pg_tablespace", 1213),
     ("pg_transform", 3576),
-    ("pg_trigger", 2620),
     ("pg_ts_config", 3602),
     ("pg_ts_config_map", 3603),
     ("pg_ts_dict", 3600),
@@ -172,6 +172,9 @@ pub(super) fn question(statement: &Statement) -> Option<Statement> {
     }
     if text.contains("pg_get_indexdef(i.indexrelid)") {
         return of("meridian_dump_indexes", "indrelid");
+    }
+    if text.contains("pg_get_triggerdef(t.oid, false)") {
+        return of("meridian_dump_triggers", "tgrelid");
     }
     if text.contains("pg_get_expr(adbin, adrelid)") {
         // It takes these by their places.

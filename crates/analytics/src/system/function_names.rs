@@ -6,6 +6,7 @@ use datafusion::arrow::datatypes::DataType;
 pub(super) const FUNCTIONS: &[(&str, DataType)] = &[
     ("pg_get_indexdef", DataType::Utf8),
     ("pg_get_constraintdef", DataType::Utf8),
+    ("pg_get_triggerdef", DataType::Utf8),
     ("meridian_column_default", DataType::Utf8),
     ("pg_get_expr", DataType::Utf8),
     ("pg_get_userbyid", DataType::Utf8),
@@ -73,6 +74,7 @@ pub(super) const FUNCTIONS: &[(&str, DataType)] = &[
     ("nextval", DataType::Int64),
     ("meridian_replica", DataType::Utf8),
     ("pg_backend_pid", DataType::Int32),
+    ("pg_trigger_depth", DataType::Int32),
     ("meridian_regclass", DataType::Int64),
     ("to_regclass", DataType::Int64),
     ("to_regtype", DataType::Int64),

@@ -6,7 +6,7 @@ use super::function_names::FUNCTIONS;
 use super::pg_tables::{Object, PRESET, elements, object};
 use super::privileges::{self, Named};
 use super::routines;
-use super::sizes;
+use super::{sizes, triggers};
 use crate::cluster::ReplicaCommand;
 use crate::context::{Context, OwnedContext};
 use base::roles::RoleId;
@@ -132,7 +132,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 };
                 Arc::new((0..rows).map(one).collect::<Int64Array>())
             }
-            DataType::Int32 => Arc::new(Int32Array::from(vec![self.asked.process_id; rows])),
+            DataType::Int32 => Arc::new(Int32Array::from(vec![self.of_session(); rows])),
             DataType::Int64 => {
                 Arc::new((0..rows).map(|row| self.number(&arrays, row)).collect::<Result<Int64Array>>()?)
             }
@@ -357,6 +357,11 @@ impl CatalogFunction {
         definitions::is_visible(&self.asked.context(), id)
     }
 
+    /// Programs of triggers know how deep they are; outside of them there are none.
+    fn of_session(&self) -> i32 {
+        if self.name == "pg_trigger_depth" { 0 } else { self.asked.process_id }
+    }
+
     fn foreign_key_definition(&self, table: &Table, nth: usize) -> Option<String> {
         let key = table.foreign.own.get(nth)?;
         let parent = self.asked.catalog.table(key.table)?;
@@ -403,6 +408,7 @@ impl CatalogFunction {
                 Object::ForeignKey(t, nth) => self.foreign_key_definition(t, nth),
                 _ => None,
             },
+            "pg_get_triggerdef" => triggers::told(&context, number(arrays, 0, row)?, flag(arrays, 1, row)),
             "meridian_column_default" => match named()? {
                 Object::Table(t) => {
                     let at = usize::try_from(number(arrays, 1, row)? - 1).ok()?;

@@ -200,7 +200,9 @@ fn namespace(context: &Context<'_>) -> Made {
 
 /// Foreign keys, of a table or to it, are triggers in PostgreSQL: clients ask for keys where there are some.
 pub(super) fn has_triggers(context: &Context<'_>, table: &Table) -> bool {
-    !table.foreign.own.is_empty() || context.catalog.referencing(table).next().is_some()
+    !table.triggers.is_empty()
+        || !table.foreign.own.is_empty()
+        || context.catalog.referencing(table).next().is_some()
 }
 
 fn class(context: &Context<'_>) -> Made {

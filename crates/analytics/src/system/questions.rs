@@ -28,7 +28,6 @@ const EMPTY_TABLES: &[&str] = &[
     "pg_publication_rel",
     "pg_publication_namespace",
     "pg_inherits",
-    "pg_trigger",
     "pg_rewrite",
     "pg_foreign_table",
     "pg_foreign_server",
@@ -55,9 +54,9 @@ impl SystemTables {
         })
     }
 
-    /// A question of `pg_dump`'s in words that can be planned.
+    /// A question of `pg_dump`'s, or of psql's about triggers, in words that can be planned.
     pub fn of_dump(&self, statement: &Statement) -> Option<Statement> {
-        super::dump::question(statement)
+        super::dump::question(statement).or_else(|| psql_triggers(statement))
     }
 
     /// `ARRAY(SELECT …)` over the catalog as a call, where the planner could not gather: a constraint's columns, a type's
@@ -222,6 +221,22 @@ fn show_names(statement: &mut Statement) {
         };
         *item = ast::SelectItem::ExprWithAlias { expr: shown, alias };
     }
+}
+
+/// psql's question about the triggers of a table, without a look for partitions that they come from.
+fn psql_triggers(statement: &Statement) -> Option<Statement> {
+    let Statement::Query(query) = statement else { return None };
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let text = statement.to_string();
+    if !text.contains("pg_get_triggerdef") || !text.contains("tgparentid") {
+        return None;
+    }
+    let table = equal_to(select.selection.as_ref()?, "tgrelid")?;
+    let asked = format!(
+        "SELECT t.tgname, pg_catalog.pg_get_triggerdef(t.oid, true) AS pg_get_triggerdef, t.tgenabled, \
+         t.tgisinternal, CAST(NULL AS text) AS parent FROM pg_catalog.pg_trigger t WHERE t.tgrelid = {table} ORDER BY 1"
+    );
+    sql::parse::parse(&asked).ok()?.pop()
 }
 
 /// asyncpg's question about types that it does not know. Here these are arrays only: no domains, ranges or

@@ -133,6 +133,7 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
             made
         }
         "views" => super::views_of_users::information_schema(context),
+        "triggers" => super::triggers::information_schema(context),
         "domains" | "domain_constraints" => return super::domains::information_schema(context, name),
         "routines" | "parameters" => return super::routines::standard::information_schema(context, name),
         "referential_constraints" => referential_constraints(context),

@@ -52,6 +52,8 @@ pub enum JsonFunction {
     BuildArray,
     /// `json_build_object` of texts and `json` values by turns.
     BuildObject,
+    /// `row_to_json` of names and `json` values by turns.
+    BuildRecord,
     /// Keys of an object, an array of texts.
     Keys,
     /// Values of an object.
@@ -75,7 +77,8 @@ pub enum JsonFunction {
 impl JsonFunction {
     /// NULL arguments count, rather than making the result NULL.
     fn takes_nulls(self) -> bool {
-        matches!(self, JsonFunction::BuildArray | JsonFunction::BuildObject | JsonFunction::ArrayOf)
+        use JsonFunction as F;
+        matches!(self, F::BuildArray | F::BuildObject | F::BuildRecord | F::ArrayOf)
     }
 }
 
@@ -100,7 +103,8 @@ pub fn call(function: JsonFunction, arguments: &[Datum]) -> SqlResult<Datum> {
         (F::BuildArray, values) => {
             Datum::text(format!("[{}]", values.iter().map(json_text).collect::<Vec<_>>().join(", ")))
         }
-        (F::BuildObject, members) => build_object(members)?,
+        (F::BuildObject, members) => build_object(members, (", ", " : "))?,
+        (F::BuildRecord, members) => build_object(members, (",", ":"))?,
         (F::ArrayOf, texts) => Datum::Array(texts.into()),
         (F::Gather, [Datum::Array(values)]) => gathered(values)?,
         (F::GatherObject, [Datum::Array(keys), Datum::Array(values)]) => gathered_object(keys, values)?,

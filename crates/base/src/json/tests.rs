@@ -258,3 +258,10 @@ fn what_is_no_json_is_refused() {
     assert!(check("1e200000").is_ok());
     assert_eq!(canonical(&"[".repeat(5_000)).unwrap_err().state, SqlState(*b"54001"));
 }
+
+#[test]
+fn a_record_is_written_without_blanks() {
+    let built = call(F::BuildRecord, &[t("a"), t("1"), t("b \""), Datum::Null, t("c"), t("[1, 2]")]).unwrap();
+    assert_eq!(built, t(r#"{"a":1,"b \"":null,"c":[1, 2]}"#));
+    assert_eq!(call(F::BuildRecord, &[]).unwrap(), t("{}"));
+}

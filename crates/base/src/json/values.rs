@@ -16,16 +16,16 @@ pub(super) fn json_text(value: &Datum) -> &str {
     }
 }
 
-pub(super) fn build_object(members: &[Datum]) -> SqlResult<Datum> {
+pub(super) fn build_object(members: &[Datum], (comma, colon): (&str, &str)) -> SqlResult<Datum> {
     let mut out = String::from("{");
     for (n, member) in members.chunks(2).enumerate() {
         let Datum::Text(key) = &member[0] else {
             let message = format!("argument {}: key must not be null", 2 * n + 1);
             return Err(invalid(message));
         };
-        out.push_str(if n > 0 { ", " } else { "" });
+        out.push_str(if n > 0 { comma } else { "" });
         quote(&mut out, key).expect("a string takes what is written");
-        out.push_str(" : ");
+        out.push_str(colon);
         out.push_str(member.get(1).map_or("null", json_text));
     }
     out.push('}');
@@ -62,7 +62,9 @@ pub(super) fn gathered_object(keys: &[Datum], values: &[Datum]) -> SqlResult<Dat
     }
     if let Some(Datum::Text(_)) = values.iter().find(|value| !value.is_null()) {
         let members: Vec<Datum> = keys.iter().zip(values).flat_map(|(k, v)| [k.clone(), v.clone()]).collect();
-        let Datum::Text(text) = build_object(&members)? else { unreachable!("an object is a text") };
+        let Datum::Text(text) = build_object(&members, (", ", " : "))? else {
+            unreachable!("an object is a text")
+        };
         return Ok(Datum::text(format!("{{ {} }}", &text[1..text.len() - 1])));
     }
     let members = keys.iter().zip(values);

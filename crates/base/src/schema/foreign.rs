@@ -175,6 +175,7 @@ mod tests {
             indexes: Vec::new(),
             checks: Default::default(),
             foreign: ForeignKeys { own, inbound: Vec::new() },
+            triggers: Default::default(),
             domains: Default::default(),
             placement: Placement::Home(RegionId(0)),
         }

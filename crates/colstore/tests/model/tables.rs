@@ -34,6 +34,7 @@ pub fn table(id: u32, columns: Vec<Column>, primary_key: Vec<usize>) -> Table {
         indexes: vec![],
         checks: Default::default(),
         foreign: Default::default(),
+        triggers: Default::default(),
         domains: Default::default(),
         placement: Placement::Replicated,
     }

@@ -69,6 +69,16 @@ async fn a_backup_of_a_cluster_in_use_is_one_cut_and_is_restored_into_an_empty_o
     .await;
     run(&client, "INSERT INTO \"Shop\".\"Odd names\" VALUES (1, E'tab\\tand\\nline\\\\', 2.25, '\\x00ff', '2026-01-02 03:04:05+00'), (2, NULL, NULL, NULL, NULL)").await;
     run(&client, "CREATE INDEX by_time ON \"Shop\".\"Odd names\" (at, n)").await;
+    run(
+        &client,
+        "CREATE FUNCTION \"Shop\".doubled() RETURNS trigger LANGUAGE plpgsql AS \
+           $$ BEGIN NEW.v := NEW.v * TG_ARGV[0]::int; RETURN NEW; END $$; \
+         CREATE TRIGGER doubled BEFORE INSERT ON counted FOR EACH ROW WHEN (NEW.v < 10) \
+           EXECUTE FUNCTION \"Shop\".doubled(2); \
+         CREATE TRIGGER silent BEFORE INSERT ON counted FOR EACH ROW EXECUTE FUNCTION \"Shop\".doubled(0); \
+         ALTER TABLE counted DISABLE TRIGGER silent",
+    )
+    .await;
     run(&client, "CREATE TABLE us_side (id INT PRIMARY KEY, balance INT NOT NULL) WITH (home = 'us')").await;
     run(&client, "CREATE TABLE eu_side (id INT PRIMARY KEY, balance INT NOT NULL) WITH (home = 'eu')").await;
     run(&client, "INSERT INTO us_side VALUES (1, 1000); INSERT INTO eu_side VALUES (1, 1000)").await;
@@ -126,7 +136,9 @@ async fn a_backup_of_a_cluster_in_use_is_one_cut_and_is_restored_into_an_empty_o
     assert_eq!(rows(&restored, odd).await.unwrap(), rows(&client, odd).await.unwrap());
     assert_eq!(value(&restored, "SELECT nextval('numbers')").await, "7");
     assert_eq!(value(&restored, "SELECT nextval('used')").await, "3", "it goes on where it stood");
-    assert_eq!(value(&restored, "INSERT INTO counted (v) VALUES (3) RETURNING id").await, "3");
+    assert_eq!(rows(&restored, "SELECT v FROM counted ORDER BY id").await.unwrap(), ["1", "2"]);
+    let inserted = rows(&restored, "INSERT INTO counted (v) VALUES (3) RETURNING id, v").await.unwrap();
+    assert_eq!(inserted, ["3|6"], "a trigger fires, and none that was disabled");
     assert_eq!(value(&restored, "INSERT INTO counted (v) VALUES (DEFAULT) RETURNING v").await, "15");
     assert_eq!(value(&restored, "SELECT max(v) FROM \"Shop\".all_counted()").await, "15");
     for (sql, state) in [

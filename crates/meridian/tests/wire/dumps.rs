@@ -33,7 +33,14 @@ const MADE: &str = "
     INSERT INTO feels VALUES (1, 'happy'), (2, 'o''k');
     CREATE SCHEMA other;
     CREATE TABLE other.plain (a int, b text);
-    INSERT INTO other.plain VALUES (1, 'x'), (2, NULL)";
+    INSERT INTO other.plain VALUES (1, 'x'), (2, NULL);
+    CREATE FUNCTION renoted() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN NEW.note := TG_ARGV[0] || NEW.name; RETURN NEW; END $$;
+    CREATE TRIGGER renoted BEFORE INSERT OR UPDATE OF name ON customers FOR EACH ROW WHEN (NEW.note IS NULL)
+        EXECUTE FUNCTION renoted('it''s ');
+    CREATE TRIGGER silent AFTER DELETE ON customers EXECUTE FUNCTION renoted();
+    ALTER TABLE customers DISABLE TRIGGER silent;
+    COMMENT ON TRIGGER renoted ON customers IS 'why'";
 
 /// What is asked of both, and what it is everywhere.
 const ASKED: &[(&str, &str)] = &[
@@ -52,6 +59,12 @@ const ASKED: &[(&str, &str)] = &[
     ("INSERT INTO feels (id) VALUES (3) RETURNING m", "low"),
     ("SELECT obj_description('customers'::regclass, 'pg_class')", "who buys"),
     ("INSERT INTO customers (name) VALUES ('eve') RETURNING id", "3"),
+    ("SELECT note FROM customers WHERE id = 3", "it's eve"),
+    (
+        "SELECT string_agg(concat_ws('/', tgname, tgenabled, obj_description(oid, 'pg_trigger')), '; ' ORDER BY tgname) \
+         FROM pg_trigger WHERE NOT tgisinternal",
+        "renoted/O/why; silent/D",
+    ),
     ("INSERT INTO orders (customer) VALUES (3) RETURNING id", "3"),
     ("SELECT nextval('free')", "20"),
 ];

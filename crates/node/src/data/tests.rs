@@ -147,6 +147,7 @@ fn table() -> Table {
         indexes: vec![by_n],
         checks: Default::default(),
         foreign: Default::default(),
+        triggers: Default::default(),
         domains: Default::default(),
         placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
     }

@@ -3,7 +3,7 @@
 use super::types::Value;
 use super::{Outcome, Raised, Request, Run};
 use crate::conditions::{ASSERT_FAILURE, states, written};
-use crate::program::{Item, Level, Raise, RaiseOption, Target};
+use crate::program::{Item, Level, Raise, RaiseOption, Returns, Target};
 use base::error::{SqlResult, SqlState};
 use base::{DataType, Datum, SqlError};
 
@@ -189,7 +189,10 @@ impl Run {
 
     /// The end without a value. Errors: 2F005.
     pub(super) fn no_return(&self) -> SqlResult<Outcome> {
-        let message = "control reached end of function without RETURN";
+        let message = match self.program.signature.returns {
+            Returns::Trigger => "control reached end of trigger procedure without RETURN",
+            _ => "control reached end of function without RETURN",
+        };
         Err(SqlError::new(SqlState(*b"2F005"), message))
     }
 }

@@ -125,6 +125,10 @@ impl Run {
                 Some(reference) => self.item(&reference)?,
                 None => return Ok(false),
             },
+            Some(Simple::FirstOf(names)) => match self.first_of(statement, names)? {
+                Some(item) => item,
+                None => return Ok(false),
+            },
             Some(literal) => {
                 let (datum, data_type) = literal.literal().expect("what is no name is a literal");
                 Item::Value(Value::new(datum, data_type))
@@ -132,6 +136,19 @@ impl Run {
         };
         self.push_item(item);
         Ok(true)
+    }
+
+    /// The first record that has a value, or NULL; `None`: the names are not all those of records.
+    fn first_of(&self, statement: usize, names: &[String]) -> SqlResult<Option<Item>> {
+        let mut first = Item::Value(Value::null());
+        for name in names.iter().rev() {
+            let found = self.find(statement, std::slice::from_ref(name)).filter(|of| self.is_record(of));
+            let Some(reference) = found else { return Ok(None) };
+            if let row @ Item::Row(_) = self.item(&reference)? {
+                first = row;
+            }
+        }
+        Ok(Some(first))
     }
 
     /// Pops a condition. Errors: it is no boolean.

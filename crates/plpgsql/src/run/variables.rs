@@ -20,6 +20,8 @@ pub(super) enum Slot {
     Scalar(ScalarType, Datum),
     Row(Row),
     Record(Option<Row>),
+    /// A record that is NULL as a whole, of a known shape: `OLD` where a row is inserted. Its fields are NULL.
+    Absent(Row),
     Any(Value),
 }
 
@@ -43,19 +45,19 @@ impl Slot {
     pub fn bytes(&self) -> usize {
         match self {
             Slot::Scalar(_, datum) | Slot::Any(Value { datum, .. }) => size(datum),
-            Slot::Row(row) | Slot::Record(Some(row)) => sizes(&row.values),
+            Slot::Row(row) | Slot::Record(Some(row)) | Slot::Absent(row) => sizes(&row.values),
             Slot::Record(None) => 0,
         }
     }
 
     fn row(&self) -> Option<&Row> {
         match self {
-            Slot::Row(row) | Slot::Record(Some(row)) => Some(row),
+            Slot::Row(row) | Slot::Record(Some(row)) | Slot::Absent(row) => Some(row),
             _ => None,
         }
     }
     fn is_record(&self) -> bool {
-        matches!(self, Slot::Row(_) | Slot::Record(_))
+        matches!(self, Slot::Row(_) | Slot::Record(_) | Slot::Absent(_))
     }
 }
 
@@ -100,6 +102,17 @@ impl Run {
         self.assigned(reference.variable).map(|row| Some(row.fields.clone()))
     }
 
+    /// Whether what is named is a record as a whole.
+    pub fn is_record(&self, reference: &Reference) -> bool {
+        reference.field.is_none() && self.slots[reference.variable].is_record()
+    }
+
+    /// Whether it is an array whose elements are counted from zero: `TG_ARGV`.
+    pub fn counts_from_zero(&self, reference: &Reference) -> bool {
+        self.program.scopes[0].names.get("tg_argv") == Some(&reference.variable)
+            && self.program.variables[reference.variable].line == 0
+    }
+
     /// The same reference to a field of the record.
     pub fn field(&self, record: &Reference, name: &str) -> Reference {
         Reference { variable: record.variable, field: Some(name.into()) }
@@ -114,6 +127,19 @@ impl Run {
             slot => slot.begin(datum),
         }
         self.bytes += self.slots[variable].bytes();
+    }
+
+    /// Makes a variable of the outermost scope a record that is NULL, with fields of which each is NULL.
+    pub fn give_absent(&mut self, name: &str, fields: Arc<[Field]>) {
+        let Some(&variable) = self.program.scopes[0].names.get(name) else { return };
+        self.bytes -= self.slots[variable].bytes();
+        self.slots[variable] = Slot::Absent(Row::of_nulls(fields));
+        self.bytes += self.slots[variable].bytes();
+    }
+
+    /// Whether what is named is a record that is NULL as a whole.
+    pub fn is_absent(&self, reference: &Reference) -> bool {
+        reference.field.is_none() && matches!(self.slots[reference.variable], Slot::Absent(_))
     }
 
     fn assigned(&self, variable: usize) -> SqlResult<&Row> {
@@ -136,7 +162,7 @@ impl Run {
     pub(super) fn item(&self, reference: &Reference) -> SqlResult<Item> {
         match (&reference.field, &self.slots[reference.variable]) {
             (None, Slot::Row(row) | Slot::Record(Some(row))) => Ok(Item::Row(row.clone())),
-            (None, Slot::Record(None)) => Ok(Item::Value(Value::null())),
+            (None, Slot::Record(None) | Slot::Absent(_)) => Ok(Item::Value(Value::null())),
             _ => self.value(reference).map(Item::Value),
         }
     }
@@ -151,7 +177,7 @@ impl Run {
     /// A declaration without a default. Errors: a domain's rules.
     pub(super) fn clear(&mut self, variable: usize) -> SqlResult<()> {
         match self.slots[variable] {
-            Slot::Record(_) => {
+            Slot::Record(_) | Slot::Absent(_) => {
                 self.bytes -= self.slots[variable].bytes();
                 self.slots[variable] = Slot::Record(None);
                 Ok(())
@@ -178,6 +204,9 @@ impl Run {
         let position = self.assigned(variable)?.position(field);
         let position = position.ok_or_else(|| self.no_field(variable, field))?;
         let zone = self.zone;
+        if let Slot::Absent(row) = &self.slots[variable] {
+            self.slots[variable] = Slot::Record(Some(row.clone()));
+        }
         if let Slot::Row(row) | Slot::Record(Some(row)) = &mut self.slots[variable] {
             row.values[position] = row.fields[position].of.take(value, zone)?;
         }
@@ -187,6 +216,10 @@ impl Run {
     fn assign_whole(&mut self, variable: usize, item: Item) -> SqlResult<()> {
         let zone = self.zone;
         let declared = &self.program.variables[variable];
+        if let (Slot::Absent(_), Item::Row(row)) = (&self.slots[variable], &item) {
+            self.slots[variable] = Slot::Record(Some(row.clone()));
+            return Ok(());
+        }
         match (&mut self.slots[variable], item) {
             (Slot::Scalar(of, now), Item::Value(value)) => {
                 let datum = of.take(value, zone)?;
@@ -208,7 +241,8 @@ impl Run {
             (Slot::Record(now), Item::Value(value)) if value.datum.is_null() => {
                 *now = now.take().map(|row| Row::of_nulls(row.fields));
             }
-            (Slot::Row(_) | Slot::Record(_), Item::Value(_)) => {
+            (Slot::Absent(_), Item::Value(value)) if value.datum.is_null() => {}
+            (Slot::Row(_) | Slot::Record(_) | Slot::Absent(_), Item::Value(_) | Item::Row(_)) => {
                 return Err(mismatch("cannot assign non-composite value to a record variable"));
             }
             (Slot::Scalar(..) | Slot::Any(_), Item::Row(_)) => {

@@ -288,36 +288,80 @@ fn what_is_held_is_counted() {
     assert!(held[20] < empty + 100, "{held:?}");
 }
 
+/// What a trigger's function returns that is told this.
+fn fired(body: &str, tell: impl Fn(&mut Run, Arc<[Field]>)) -> Outcome {
+    let signature = Signature { returns: Returns::Trigger, ..function(&[], false) };
+    let program = Arc::new(parse(body, &signature).unwrap());
+    let of_texts = |v: &plpgsql::Variable| match &v.declared {
+        Declared::Type(_) => Kind::Any,
+        Declared::Record => Kind::Record,
+        Declared::Integer => Kind::Scalar(DataType::Integer.into()),
+        Declared::Boolean => Kind::Scalar(DataType::Boolean.into()),
+        _ => Kind::Scalar(DataType::Text.into()),
+    };
+    let kinds = program.variables.iter().map(of_texts).collect();
+    let mut run = Run::new(program, kinds, Kind::Record, Vec::new(), Zone::Utc);
+    tell(&mut run, integer_pair().into());
+    let mut host = Host::default();
+    let mut answer = Answer::Done;
+    loop {
+        match run.step(answer) {
+            Request::Done(outcome) => return outcome,
+            request => answer = host.answer(&run, &request),
+        }
+    }
+}
+
+/// The values of a row.
+fn values(outcome: Outcome) -> Vec<Datum> {
+    let Outcome::Row(row) = outcome else { panic!("{outcome:?}") };
+    row.values
+}
+
 #[test]
 fn triggers_return_rows() {
-    let signature = Signature { returns: Returns::Trigger, ..function(&[], false) };
     let body = "begin if tg_op = 'INSERT' then new.a := new.a + 1; return new; end if; return null; end";
     let run = |operation: &str| {
-        let program = Arc::new(parse(body, &signature).unwrap());
-        let of_texts = |v: &plpgsql::Variable| match &v.declared {
-            Declared::Type(_) => Kind::Any,
-            Declared::Record => Kind::Record,
-            Declared::Integer => Kind::Scalar(DataType::Integer.into()),
-            Declared::Boolean => Kind::Scalar(DataType::Boolean.into()),
-            _ => Kind::Scalar(DataType::Text.into()),
-        };
-        let kinds = program.variables.iter().map(of_texts).collect();
-        let mut run = Run::new(program, kinds, Kind::Record, Vec::new(), Zone::Utc);
-        let fields: Arc<[Field]> = integer_pair().into();
-        run.give("new", Some(plpgsql::Row { fields, values: vec![Datum::Int(1), Datum::Null] }), Datum::Null);
-        run.give("tg_op", None, Datum::text(operation));
-        let mut host = Host::default();
-        let mut answer = Answer::Done;
-        loop {
-            match run.step(answer) {
-                Request::Done(outcome) => return outcome,
-                request => answer = host.answer(&run, &request),
-            }
-        }
+        fired(body, |run, fields| {
+            let row = plpgsql::Row { fields, values: vec![Datum::Int(1), Datum::Null] };
+            run.give("new", Some(row), Datum::Null);
+            run.give("tg_op", None, Datum::text(operation));
+        })
     };
-    let Outcome::Row(row) = run("INSERT") else { panic!("a row") };
-    assert_eq!(row.values, [Datum::Int(2), Datum::Null]);
+    assert_eq!(values(run("INSERT")), [Datum::Int(2), Datum::Null]);
     assert_eq!(run("DELETE"), Outcome::NoRow);
+}
+
+#[test]
+fn records_that_are_absent_are_null_and_have_fields() {
+    let run = |body: &str| {
+        fired(body, |run, fields| {
+            let row = plpgsql::Row { fields: fields.clone(), values: vec![Datum::Int(7), Datum::Int(8)] };
+            run.give("old", Some(row), Datum::Null);
+            run.give_absent("new", fields);
+        })
+    };
+    assert_eq!(run("begin return new; end"), Outcome::NoRow);
+    assert_eq!(values(run("begin return coalesce(new, old); end")), [Datum::Int(7), Datum::Int(8)]);
+    assert_eq!(values(run("begin return coalesce(old, new); end")), [Datum::Int(7), Datum::Int(8)]);
+    assert_eq!(values(run("begin old.a := new.b; return old; end")), [Datum::Null, Datum::Int(8)]);
+    // A field that is assigned makes a row of it.
+    assert_eq!(values(run("begin new.b := 5; return new; end")), [Datum::Null, Datum::Int(5)]);
+    assert_eq!(values(run("begin new := old; return new; end")), [Datum::Int(7), Datum::Int(8)]);
+    assert_eq!(run("begin new := null; return new; end"), Outcome::NoRow);
+}
+
+#[test]
+fn a_condition_may_begin_with_a_row() {
+    let signature = Signature { returns: Returns::Trigger, ..function(&[], false) };
+    let text = |body: &str| {
+        let program = parse(body, &signature).unwrap();
+        program.statements.last().map(|statement| statement.sql()).unwrap_or_default()
+    };
+    let compared = text("begin if new.* is distinct from old.* then null; end if; end");
+    assert_eq!(compared, "SELECT (new.* is distinct from old.*)");
+    assert_eq!(text("begin perform new.a; end"), "SELECT new.a");
+    assert_eq!(text("declare r record; begin select new.* into r; end"), "select new.*");
 }
 
 #[test]

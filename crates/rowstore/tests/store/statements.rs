@@ -24,6 +24,7 @@ fn world(partitions: u16) -> World {
         indexes: vec![index(2, "t_c_key", &[2], true), index(3, "t_d", &[3], false)],
         checks: vec![check].into(),
         foreign: Default::default(),
+        triggers: Default::default(),
         domains: Default::default(),
         ..table(1, "t")
     };

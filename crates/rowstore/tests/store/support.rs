@@ -425,6 +425,7 @@ pub fn table(id: u32, name: &str) -> Table {
         indexes: Vec::new(),
         checks: Default::default(),
         foreign: Default::default(),
+        triggers: Default::default(),
         domains: Default::default(),
         placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
     }

@@ -4,6 +4,7 @@ use base::Datum;
 use base::error::SqlResult;
 use base::expr::Expr;
 use base::schema::Table;
+use base::schema::triggers::Event;
 use sql::lower::bind::Binding;
 use sql::lower::generated::Generated;
 use sql::lower::insert::{assign, check_row};
@@ -25,7 +26,7 @@ impl Assigned {
     }
 }
 
-/// A row with what is assigned to it, checked. Errors: 23502, 23514, and those of the expressions.
+/// A row with what is assigned to it, checked unless triggers have still to look at it. Errors: 23502, 23514, and those of the expressions.
 pub(super) fn assigned_row(
     table: &Table,
     (set, generated): (&[(usize, Assigned)], &Generated),
@@ -37,7 +38,9 @@ pub(super) fn assigned_row(
     for (column, value) in set {
         new[*column] = assign(value.value(binding, seen, computed)?, &table.columns[*column])?;
     }
-    generated.fill(table, &mut new)?;
-    check_row(table, &new)?;
+    if !table.triggers.change_rows(Event::Update) {
+        generated.fill(table, &mut new)?;
+        check_row(table, &new)?;
+    }
     Ok(new)
 }

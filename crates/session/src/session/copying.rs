@@ -301,7 +301,8 @@ impl Session {
     }
 
     async fn write_copied(&mut self, plan: &InsertPlan, rows: Vec<Vec<Datum>>) -> SqlResult<u64> {
-        if rows.is_empty() {
+        let fires = !plan.table.triggers.is_empty();
+        if rows.is_empty() && !fires {
             return Ok(0);
         }
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
@@ -312,18 +313,16 @@ impl Session {
             catalog: &catalog,
         };
         if self.transaction.is_some() {
-            let mut written = super::write::Written::default();
-            self.insert_rows(plan, None, rows, &binding, &mut written).await?;
-            return Ok(written.affected);
+            return self.copy_buffered(plan, rows, &binding).await;
         }
-        if super::foreign_keys::concern_insert(plan) || self.empties_at_commit() {
-            let mut attempts = Attempts::default();
+        if super::foreign_keys::concern_insert(plan) || fires || self.empties_at_commit() {
+            let (mut attempts, told) = (Attempts::default(), self.notices_so_far());
             loop {
+                self.forget_notices(told);
                 self.begin_attempt(false, &attempts).await;
-                let mut written = super::write::Written::default();
-                let result = self.insert_rows(plan, None, rows.clone(), &binding, &mut written).await;
-                if self.settle(result, &mut attempts).await?.is_some() {
-                    return Ok(written.affected);
+                let result = self.copy_buffered(plan, rows.clone(), &binding).await;
+                if let Some(count) = self.settle(result, &mut attempts).await? {
+                    return Ok(count);
                 }
             }
         }
@@ -338,6 +337,22 @@ impl Session {
         }
         self.submit(TxnProgram::Statements(statements), access).await?;
         Ok(rows.len() as u64)
+    }
+}
+
+impl Session {
+    /// Buffers copied rows; answers how many were written.
+    async fn copy_buffered(
+        &mut self,
+        plan: &InsertPlan,
+        rows: Vec<Vec<Datum>>,
+        binding: &Binding<'_>,
+    ) -> SqlResult<u64> {
+        let (mut written, mark) = (super::write::Written::default(), self.open().mark());
+        self.begin_insert(plan, &mut written).await?;
+        self.insert_rows(plan, None, rows, binding, &mut written).await?;
+        self.end_write(mark, &mut written.pending).await?;
+        Ok(written.affected)
     }
 }
 

@@ -112,8 +112,9 @@ impl Session {
         let targets: Vec<usize> = (0..width).collect();
         let complete = |given| complete_row(&plan, &targets, given, &binding);
         let rows = rows.into_iter().map(complete).collect::<SqlResult<Vec<_>>>()?;
-        let mut written = Written::default();
+        let (mut written, mark) = (Written::default(), self.open().mark());
         self.insert_rows(&plan, None, rows, &binding, &mut written).await?;
+        self.end_write(mark, &mut written.pending).await?;
         Ok(written.affected)
     }
 

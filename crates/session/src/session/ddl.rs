@@ -6,10 +6,12 @@ use super::create_as::cannot_index;
 use super::plan::{self, Plan};
 use super::transaction::SeenRow;
 use super::turns::Turn;
+use super::write::Written;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::routines::Routine;
+use base::schema::triggers::Event;
 use base::schema::{Catalog, Index, SchemaAction, SchemaChange, Sequence, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
 use base::{DataType, Datum, SqlError};
@@ -306,10 +308,11 @@ impl Session {
         if self.transaction.is_some() {
             return self.truncate_buffered(truncate).await;
         }
-        if truncate.identity == Some(ast::TruncateIdentityOption::Restart) {
-            // Rows and catalog change together.
-            let mut attempts = Attempts::default();
+        if truncate.identity == Some(ast::TruncateIdentityOption::Restart) || self.fires_truncate(truncate)? {
+            // Rows and catalog change together, and triggers see a transaction.
+            let (mut attempts, told) = (Attempts::default(), self.notices_so_far());
             loop {
+                self.forget_notices(told);
                 self.begin_attempt(false, &attempts).await;
                 let result = Box::pin(self.truncate_buffered(truncate)).await;
                 if let Some(response) = self.settle(result, &mut attempts).await? {
@@ -392,7 +395,7 @@ impl Session {
         let plan = ModifyPlan::delete_all(table);
         // At snapshot isolation too, no row may come meanwhile.
         self.open().reading.keeps = true;
-        let emptied = Box::pin(self.modify_rows(&plan, &[])).await;
+        let emptied = Box::pin(self.modify_rows(&plan, &[], false)).await;
         self.open().reading.keeps = false;
         emptied.map(|_| ())
     }
@@ -422,10 +425,23 @@ impl Session {
             let known = self.known.clone();
             self.open().change_catalog(&known, &actions)?;
         }
+        let mut written = Written::default();
+        for table in &tables {
+            self.begin_write(table, Event::Truncate, &[], &mut written.pending).await?;
+        }
         for table in tables {
             self.empty(table).await?;
         }
+        self.fire_pending(written.pending).await?;
         Ok(Response::Command("TRUNCATE TABLE".into()))
+    }
+
+    /// Whether triggers wait for a TRUNCATE.
+    fn fires_truncate(&mut self, truncate: &ast::Truncate) -> SqlResult<bool> {
+        let (catalog, told) = (self.catalog(), self.notices_so_far());
+        let tables = self.all_truncated(&catalog, truncate)?;
+        self.forget_notices(told);
+        Ok(tables.iter().any(|table| table.triggers.wait_for(Event::Truncate)))
     }
 }
 

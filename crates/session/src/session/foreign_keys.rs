@@ -18,16 +18,16 @@
 
 mod concerns;
 mod deferring;
+mod following;
 mod reference;
 
-pub(super) use concerns::{added, concern_insert, concern_writes};
+pub(super) use concerns::{added, concern_insert, concern_writes, refuse_triggers};
 pub(super) use deferring::SetConstraints;
 pub(super) use reference::Reference;
 
 use super::Session;
 use super::read::Wanted;
 use super::transaction::{RowChange, SeenRow};
-use super::turns::Turn;
 use base::error::SqlResult;
 use base::expr::Expr;
 use base::schema::foreign::{Action, Timing};
@@ -37,7 +37,7 @@ use reference::{equalities, sorted};
 use sql::lower::Lowering;
 use sql::lower::bind::Binding;
 use sql::lower::generated::Generated;
-use sql::lower::insert::{assign, check_row};
+use sql::lower::insert::assign;
 use sql::lower::keys::{KeyPath, Reached, conjoin};
 use sql::lower::modify::better_index;
 use sql::lower::scope::ParameterTypes;
@@ -109,71 +109,6 @@ impl Session {
         let checked = self.check_references(catalog, changes, is_end).await;
         self.open().reading.keeps = false;
         checked
-    }
-
-    /// CASCADE, SET NULL and SET DEFAULT, for rows that went or got other values.
-    async fn follow_references(&mut self, catalog: &Arc<Catalog>, changes: &[RowChange]) -> SqlResult<()> {
-        let tables: BTreeSet<TableId> = changes.iter().map(|change| change.table).collect();
-        for id in tables {
-            let parent = catalog.table(id).ok_or_else(base::schema::stale_schema)?;
-            for (child, key) in catalog.referencing(parent) {
-                let reference = Reference::of(catalog, child, key)?;
-                let (mut deleted, mut updated): (Vec<Lost>, Vec<Lost>) = Default::default();
-                for (old, new) in lost(key, changes.iter().filter(|change| change.table == id)) {
-                    if new.is_none() { deleted.push((old, new)) } else { updated.push((old, new)) }
-                }
-                self.act(&reference, &key.on_delete, deleted).await?;
-                self.act(&reference, &key.on_update, updated).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Changes the rows that reference what is lost.
-    async fn act(&mut self, reference: &Reference, action: &Action, lost: Vec<Lost>) -> SqlResult<()> {
-        if lost.is_empty() || matches!(action, Action::NoAction | Action::Restrict) {
-            return Ok(());
-        }
-        let (child, key) = (&reference.child, &reference.key);
-        let by_key: BTreeMap<Key, Lost> = lost.into_iter().map(|lost| (Key::of(&lost.0), lost)).collect();
-        let targets = by_key.iter().map(|(key, lost)| (key.clone(), lost.0.clone())).collect();
-        let rows = self.referencing_rows(reference, &targets, true).await?;
-        let defaults = match action {
-            Action::SetDefault(_) => self.default_values(child)?,
-            _ => Vec::new(),
-        };
-        let generated = self.lowered(|lowering| lowering.generated(child))?;
-        let mut turn = Turn::begin();
-        for seen in rows {
-            turn.give_way().await;
-            let mut new = seen.values.as_ref().clone();
-            let listed =
-                |listed: &Vec<usize>| if listed.is_empty() { key.columns.clone() } else { listed.clone() };
-            match action {
-                Action::Cascade => {
-                    let old = key.reference(&seen.values).and_then(|v| reference.as_referenced(&v));
-                    let after =
-                        old.and_then(|old| by_key.get(&Key::of(&old))).and_then(|(_, new)| new.as_ref());
-                    let Some(after) = after else {
-                        self.open().change(child, seen.key.clone(), &seen.values, None)?;
-                        continue;
-                    };
-                    for (column, other) in key.columns.iter().zip(&key.referenced) {
-                        new[*column] = assign(after[*other].clone(), &child.columns[*column])?;
-                    }
-                }
-                Action::SetNull(columns) => listed(columns).iter().for_each(|c| new[*c] = Datum::Null),
-                Action::SetDefault(columns) => {
-                    listed(columns).iter().for_each(|c| new[*c] = defaults[*c].clone());
-                }
-                Action::NoAction | Action::Restrict => {}
-            }
-            generated.fill(child, &mut new)?;
-            check_row(child, &new)?;
-            self.guard_unique(child, &seen, &new).await?;
-            self.replace(child, &seen, new)?;
-        }
-        Ok(())
     }
 
     /// Holds changes against foreign keys: those that are checked now, or (`at_commit`) those that were deferred.

@@ -6,11 +6,13 @@
 use super::Session;
 use super::computed::Conflict;
 use super::transaction::SeenRow;
+use super::triggers::Firing;
 use super::turns::Turn;
 use super::write::{Written, project, with_computed};
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
-use base::schema::Table;
+use base::schema::triggers::Event;
+use base::schema::{Identity, Index, Table};
 use base::txn::OnConflict;
 use base::{DataType, Datum, Key, SqlError};
 use sql::lower::access;
@@ -18,6 +20,27 @@ use sql::lower::bind::Binding;
 use sql::lower::insert::InsertPlan;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// A statement that inserts, under way.
+struct Inserting {
+    firing: Option<Box<Firing>>,
+    /// For DO UPDATE.
+    updating: Option<Box<Firing>>,
+    /// Rows of this statement, for DO UPDATE.
+    touched: BTreeSet<Key>,
+}
+
+/// What RETURNING shows of a row.
+fn shown(plan: &InsertPlan, binding: &Binding<'_>, row: &[Datum]) -> SqlResult<Option<Vec<Datum>>> {
+    plan.returning.as_ref().map(|returning| project(returning, binding, row)).transpose()
+}
+
+fn second_time() -> SqlError {
+    let told = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+    SqlError::new(SqlState::CARDINALITY_VIOLATION, told).hint(
+        "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
+    )
+}
 
 impl Session {
     pub(super) async fn insert_buffered(
@@ -44,12 +67,28 @@ impl Session {
             }
         };
         self.open().show_parts();
-        let mut written = Written::default();
+        let (mut written, mark) = (Written::default(), self.open().mark());
+        self.begin_insert(plan, &mut written).await?;
         self.insert_rows(plan, conflict, rows, &binding, &mut written).await?;
+        self.end_write(mark, written.pending()).await?;
         Ok(written)
     }
 
-    /// Buffers new rows, each after looking for rows that it meets.
+    /// BEFORE triggers of a statement that inserts.
+    pub(super) async fn begin_insert(&mut self, plan: &InsertPlan, written: &mut Written) -> SqlResult<()> {
+        if plan.table.triggers.is_empty() {
+            return Ok(());
+        }
+        self.begin_write(&plan.table, Event::Insert, &[], written.pending()).await?;
+        if let OnConflict::Update { set, .. } = &plan.on_conflict {
+            let changed: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
+            self.begin_write(&plan.table, Event::Update, &changed, written.pending()).await?;
+            written.pending().turn_statements();
+        }
+        Ok(())
+    }
+
+    /// Buffers new rows, each after looking for rows that it meets. What is done at the statement's end is the caller's.
     pub(super) async fn insert_rows(
         &mut self,
         plan: &InsertPlan,
@@ -58,64 +97,90 @@ impl Session {
         binding: &Binding<'_>,
         written: &mut Written,
     ) -> SqlResult<()> {
-        let mark = self.open().mark();
         let table = &plan.table;
-        let existing = self.read_existing(table, &rows, plan.on_conflict != OnConflict::Fail).await?;
-        // Rows of this statement, for DO UPDATE.
-        let mut touched = BTreeSet::new();
+        let everywhere = plan.on_conflict != OnConflict::Fail;
+        let mut state = self.inserting(plan)?;
+        let is_known = !table.triggers.change_rows(Event::Insert);
+        let existing = match is_known || keys_are_known(table, &rows) {
+            true => self.read_existing(table, &rows, everywhere).await?.into_iter().map(Some).collect(),
+            false => vec![None; rows.len()],
+        };
         let mut turn = Turn::begin();
         for (values, at_cut) in rows.into_iter().zip(existing) {
             turn.give_way().await;
+            let proposed = if is_known { None } else { Some(values.clone()) };
+            let Some(values) = self.before_row(&mut state.firing, None, values).await? else { continue };
+            let is_as_proposed = proposed.is_none_or(|proposed| has_same_keys(table, &proposed, &values));
+            let at_cut = match at_cut.filter(|_| is_as_proposed) {
+                Some(at_cut) => at_cut,
+                None => {
+                    let row = std::slice::from_ref(&values);
+                    self.read_existing(table, row, everywhere).await?.pop().unwrap_or_default()
+                }
+            };
             let key = table.key_of(&values);
             match self.met(table, &key, &values, at_cut) {
                 None => {
-                    written.affected += 1;
-                    if let Some(returning) = &plan.returning {
-                        written.returned.push(project(returning, binding, &values)?);
-                    }
-                    touched.insert(key.clone());
+                    written.note(shown(plan, binding, &values)?);
+                    state.touched.insert(key.clone());
+                    self.after_row(&state.firing, None, Some(&values), written.pending())?;
                     self.open().insert(table, key, values)?;
                 }
                 Some((constraint, seen)) => match &plan.on_conflict {
                     OnConflict::Nothing { index } if index.is_none_or(|i| i == constraint) => {}
-                    OnConflict::Update { index, set, filter } if *index == constraint => {
-                        if touched.contains(&seen.key) || self.open().is_changed_by_parts(table.id, &seen.key)
-                        {
-                            return Err(SqlError::new(
-                                SqlState::CARDINALITY_VIOLATION,
-                                "ON CONFLICT DO UPDATE command cannot affect row a second time",
-                            )
-                            .hint(
-                                "Ensure that no rows proposed for insertion within the same command have \
-                                 duplicate constrained values.",
-                            ));
-                        }
-                        let computed = match conflict {
-                            Some(conflict) => {
-                                let there = seen.values.clone();
-                                let parameters = binding.parameters;
-                                self.conflicting(conflict, table.id, there, &values, parameters).await?
-                            }
-                            None => Vec::new(),
-                        };
-                        let set: Vec<_> =
-                            set.iter().map(|(c, e)| (*c, with_computed(e, &computed))).collect();
-                        let filter = filter.as_ref().map(|filter| with_computed(filter, &computed));
-                        let new = self.on_conflict(table, &set, filter.as_ref(), binding, &seen, &values)?;
-                        if let Some(new) = new {
-                            written.affected += 1;
-                            touched.extend([seen.key.clone(), table.key_of(&new)]);
-                            if let Some(returning) = &plan.returning {
-                                written.returned.push(project(returning, binding, &new)?);
-                            }
-                            self.replace(table, &seen, new)?;
-                        }
+                    OnConflict::Update { index, .. } if *index == constraint => {
+                        let met = (seen, values.as_slice());
+                        self.update_met((plan, conflict), binding, met, &mut state, written).await?;
                     }
                     _ => return Err(duplicate(table, constraint, &values)),
                 },
             }
         }
-        self.keep_foreign_keys(mark).await
+        Ok(())
+    }
+
+    fn inserting(&self, plan: &InsertPlan) -> SqlResult<Inserting> {
+        let firing = self.firing(&plan.table, Event::Insert, &[])?;
+        let updating = match &plan.on_conflict {
+            OnConflict::Update { set, .. } => {
+                let changed: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
+                self.firing(&plan.table, Event::Update, &changed)?
+            }
+            _ => None,
+        };
+        Ok(Inserting { firing, updating, touched: BTreeSet::new() })
+    }
+
+    /// ON CONFLICT DO UPDATE of a row that a proposed one meets. Errors: 21000, and those of its expressions.
+    async fn update_met(
+        &mut self,
+        (plan, conflict): (&InsertPlan, Option<&Conflict>),
+        binding: &Binding<'_>,
+        (seen, proposed): (SeenRow, &[Datum]),
+        state: &mut Inserting,
+        written: &mut Written,
+    ) -> SqlResult<()> {
+        let OnConflict::Update { set, filter, .. } = &plan.on_conflict else { return Ok(()) };
+        let table = &plan.table;
+        if state.touched.contains(&seen.key) || self.open().is_changed_by_parts(table.id, &seen.key) {
+            return Err(second_time());
+        }
+        let computed = match conflict {
+            Some(conflict) => {
+                let there = seen.values.clone();
+                self.conflicting(conflict, table.id, there, proposed, binding.parameters).await?
+            }
+            None => Vec::new(),
+        };
+        let set: Vec<_> = set.iter().map(|(c, e)| (*c, with_computed(e, &computed))).collect();
+        let filter = filter.as_ref().map(|filter| with_computed(filter, &computed));
+        let new = self.on_conflict(table, &set, filter.as_ref(), binding, &seen, proposed)?;
+        let Some(new) = new else { return Ok(()) };
+        let Some(new) = self.before_row(&mut state.updating, Some(&seen), new).await? else { return Ok(()) };
+        self.after_row(&state.updating, Some(&seen.values), Some(&new), written.pending())?;
+        state.touched.extend([seen.key.clone(), table.key_of(&new)]);
+        written.note(shown(plan, binding, &new)?);
+        self.replace(table, &seen, new)
     }
 
     fn on_conflict(
@@ -138,7 +203,9 @@ impl Session {
             let value = binding.eval(expr, &both)?;
             new[*column] = sql::lower::insert::assign(value, &table.columns[*column])?;
         }
-        sql::lower::insert::check_row(table, &new)?;
+        if !table.triggers.change_rows(Event::Update) {
+            sql::lower::insert::check_row(table, &new)?;
+        }
         Ok(Some(new))
     }
 
@@ -229,6 +296,24 @@ impl Session {
         }
         None
     }
+}
+
+/// Whether rows that triggers have still to look at have all values of their unique keys.
+fn keys_are_known(table: &Table, rows: &[Vec<Datum>]) -> bool {
+    let is_plain =
+        |index: &Index| index.columns.iter().all(|c| table.columns[*c].identity != Identity::Generated);
+    table.indexes.iter().filter(|index| index.unique).all(is_plain)
+        && rows.iter().all(|row| {
+            let mut needed = table.primary_key.iter().copied().chain(table.partition_column());
+            needed.all(|column| !row[column].is_null())
+        })
+}
+
+/// Whether two rows meet the same others.
+fn has_same_keys(table: &Table, a: &[Datum], b: &[Datum]) -> bool {
+    let unique = table.indexes.iter().filter(|index| index.unique).flat_map(|index| &index.columns);
+    let mut needed = table.primary_key.iter().chain(unique).copied().chain(table.partition_column());
+    needed.all(|column| a[column] == b[column])
 }
 
 /// 23505, in PostgreSQL's words.

@@ -222,7 +222,7 @@ impl Session {
             if !may_be_old {
                 self.mark_locked(plan, &rows);
                 rows.iter_mut().for_each(|row| row.truncate(plan.columns.len()));
-                return Ok(Written { affected: rows.len() as u64, returned: rows });
+                return Ok(Written { affected: rows.len() as u64, returned: rows, ..Written::default() });
             }
         }
         Err(SqlError::new(

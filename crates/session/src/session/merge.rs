@@ -9,6 +9,7 @@ use super::computed::refuse_unassignable;
 use super::merge_clauses::{Clause, Effect, Names, Value, clauses_of};
 use super::rich::query_of;
 use super::transaction::SeenRow;
+use super::triggers::Firing;
 use super::turns::Turn;
 use super::write::Written;
 use super::zoned::plan_assigned;
@@ -16,6 +17,7 @@ use crate::response::RowStream;
 use analytics::{Context, QueryPlan};
 use base::error::{SqlResult, SqlState};
 use base::schema::Table;
+use base::schema::triggers::Event;
 use base::txn::OnConflict;
 use base::{Datum, SqlError};
 use sql::lower::Lowering;
@@ -33,6 +35,13 @@ pub struct MergePlan {
     actions: Vec<Action>,
     /// How new rows are completed and inserted.
     insert: InsertPlan,
+}
+
+/// What fires for rows of the target that are there.
+#[derive(Default)]
+struct Firings {
+    updated: Option<Box<Firing>>,
+    deleted: Option<Box<Firing>>,
 }
 
 /// What is done for a pair.
@@ -195,6 +204,7 @@ impl Session {
         let rows = self.collected(&mut RowStream::Batches(answer.stream)).await?;
         self.open().show_parts();
         let (mut written, mut done, mut new_rows) = (Written::default(), BTreeSet::new(), Vec::new());
+        let mut firings = self.begin_merge(plan, &mut written).await?;
         let mut turn = Turn::begin();
         for mut row in rows {
             turn.give_way().await;
@@ -219,6 +229,10 @@ impl Session {
                 return Err(twice());
             }
             let seen = SeenRow::new(key, Arc::new(row));
+            let firing = if new.is_some() { &mut firings.updated } else { &mut firings.deleted };
+            let Some(new) = self.seen_by_triggers(firing, &seen, new, written.pending()).await? else {
+                continue;
+            };
             match new {
                 None => self.open().change(table, seen.key.clone(), &seen.values, None)?,
                 Some(new) => {
@@ -229,8 +243,37 @@ impl Session {
             written.affected += 1;
         }
         self.insert_rows(&plan.insert, None, new_rows, &binding, &mut written).await?;
-        self.keep_foreign_keys(mark).await?;
+        self.end_write(mark, written.pending()).await?;
         Ok(written)
+    }
+
+    /// BEFORE triggers of the statement for each kind of action that it has, and what fires for rows that are there.
+    async fn begin_merge(&mut self, plan: &MergePlan, written: &mut Written) -> SqlResult<Firings> {
+        let table = &plan.insert.table;
+        let mut firings = Firings::default();
+        if table.triggers.is_empty() {
+            return Ok(firings);
+        }
+        let has = |is_it: fn(&Action) -> bool| plan.actions.iter().any(is_it);
+        let assigned = plan.actions.iter().flat_map(|action| match action {
+            Action::Update(set) => set.as_slice(),
+            _ => &[],
+        });
+        let mut changed: Vec<usize> = assigned.map(|(column, _)| *column).collect();
+        changed.extend(plan.insert.generated.columns());
+        if has(|action| matches!(action, Action::Insert(_))) {
+            self.begin_write(table, Event::Insert, &[], written.pending()).await?;
+        }
+        if has(|action| matches!(action, Action::Update(_))) {
+            self.begin_write(table, Event::Update, &changed, written.pending()).await?;
+        }
+        if has(|action| matches!(action, Action::Delete)) {
+            self.begin_write(table, Event::Delete, &[], written.pending()).await?;
+        }
+        written.pending().turn_statements();
+        firings.updated = self.firing(table, Event::Update, &changed)?;
+        firings.deleted = self.firing(table, Event::Delete, &[])?;
+        Ok(firings)
     }
 }
 

@@ -13,6 +13,7 @@ mod parsing;
 mod per_row;
 mod statements;
 mod taking;
+mod triggers;
 
 use super::Session;
 use super::attempts::Attempts;
@@ -41,6 +42,7 @@ pub(super) struct Programs {
     compiled: BTreeMap<TableId, Arc<Compiled>>,
     /// Programs that wait for others.
     depth: usize,
+    triggers: triggers::OfTriggers,
 }
 
 /// What a function gave back.
@@ -114,29 +116,50 @@ impl Session {
     }
 
     async fn run_compiled(&mut self, compiled: &Arc<Compiled>, arguments: Vec<Datum>) -> SqlResult<Returned> {
-        if self.prepared.programs.depth >= DEPTH_MAX {
-            return Err(too_deep());
-        }
-        let (kinds, result) = compiled.kinds(self)?;
-        let mut run = Run::new(compiled.program.clone(), kinds, result, arguments, self.settings.zone);
-        self.prepared.programs.depth += 1;
-        let level = Level(self);
-        let session = &mut *level.0;
-        let mut savepoints = 0;
-        let driven = session.drive(compiled, &mut run, &mut savepoints).await;
-        // What is left of a program that has failed.
-        if let Some(open) = &mut session.transaction {
-            (0..savepoints).for_each(|_| _ = open.release(SAVEPOINT));
-        }
-        let (outcome, rows) = driven?;
+        let mut run = self.begin_run(compiled, arguments)?;
+        let (outcome, rows) = self.run_to_end(compiled, &mut run).await?;
         let rows = match outcome {
             _ if compiled.routine.as_ref().is_some_and(|routine| routine.is_set()) => rows,
             Outcome::Nothing => vec![vec![Datum::text("")]],
             Outcome::Value(datum) => vec![vec![datum]],
             Outcome::Row(row) => vec![row.values],
-            Outcome::NoRow => vec![vec![Datum::Null; width(session, compiled)]],
+            Outcome::NoRow => vec![vec![Datum::Null; width(self, compiled)]],
         };
         Ok(Returned { rows })
+    }
+
+    fn of_triggers(&mut self) -> &mut triggers::OfTriggers {
+        &mut self.prepared.programs.triggers
+    }
+
+    /// A program before its first step. Errors: 54001, and those of its declarations.
+    fn begin_run(&self, compiled: &Arc<Compiled>, arguments: Vec<Datum>) -> SqlResult<Run> {
+        let programs = &self.prepared.programs;
+        if programs.depth >= DEPTH_MAX {
+            return Err(too_deep());
+        }
+        let (kinds, result) = compiled.kinds(self)?;
+        let mut run = Run::new(compiled.program.clone(), kinds, result, arguments, self.settings.zone);
+        run.give(plpgsql::TRIGGER_DEPTH, None, Datum::Int(programs.triggers.depth as i64));
+        Ok(run)
+    }
+
+    /// Runs a program: what it returns, and its rows if it gives any number of them.
+    async fn run_to_end(
+        &mut self,
+        compiled: &Arc<Compiled>,
+        run: &mut Run,
+    ) -> SqlResult<(Outcome, Vec<Vec<Datum>>)> {
+        self.prepared.programs.depth += 1;
+        let level = Level(self);
+        let session = &mut *level.0;
+        let mut savepoints = 0;
+        let driven = session.drive(compiled, run, &mut savepoints).await;
+        // What is left of a program that has failed.
+        if let Some(open) = &mut session.transaction {
+            (0..savepoints).for_each(|_| _ = open.release(SAVEPOINT));
+        }
+        driven
     }
 
     /// Answers what a program asks, until it is over.

@@ -7,6 +7,7 @@
 use base::SqlError;
 use base::error::SqlResult;
 use base::schema::Table;
+use base::schema::triggers::Event;
 use sql::lower::bind;
 use sql::lower::generated::Generated;
 use sql::lower::{Lowering, Projection};
@@ -149,6 +150,31 @@ impl<'a> Changed<'a> {
             ControlFlow::Continue(())
         });
         self.seen_by(value).map(Some)
+    }
+
+    /// Errors: 0A000 for a value that is computed before triggers have changed the row that it is about.
+    pub fn refuse_triggered(&self, e: &ast::Expr) -> SqlResult<()> {
+        if self.set.is_empty() || !self.table.triggers.change_rows(Event::Update) {
+            return Ok(());
+        }
+        let is_column = |name: &ast::Ident| self.table.column_named(&names::fold(name)).is_some();
+        let is_own = |e: &ast::Expr| match e {
+            ast::Expr::Identifier(name) if is_column(name) || names::fold(name) == self.shown => {
+                ControlFlow::Break(())
+            }
+            ast::Expr::CompoundIdentifier(path) if path.len() == 2 && names::fold(&path[0]) == self.shown => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        };
+        match walk::expressions(e, is_own) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => {
+                let told =
+                    "RETURNING of an expression that a query computes, of a table with BEFORE triggers";
+                Err(SqlError::unsupported(told).hint("Return the columns that it is computed from."))
+            }
+        }
     }
 
     /// The expression with what is assigned to them in the place of the row's columns. Errors: 0A000 where that cannot

@@ -10,6 +10,7 @@ use super::computed::refuse_unassignable;
 use super::read::Wanted;
 use super::returning::{Changed, Returned, projection_of, returning_items};
 use super::transaction::SeenRow;
+use super::triggers::Firing;
 use super::turns::Turn;
 use super::write::Written;
 use super::zoned::plan_assigned;
@@ -18,6 +19,7 @@ use crate::response::RowStream;
 use analytics::{Context, QueryPlan};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
+use base::schema::triggers::Event;
 use base::schema::{Identity, Index, Table};
 use base::{Datum, SqlError};
 use sql::lower::bind::{self, Binding};
@@ -203,6 +205,7 @@ impl RichPlan {
                             ast::SelectItem::ExprWithAlias { expr, alias } => (expr, names::fold(&alias)),
                             _ => return Err(SqlError::unsupported("this RETURNING")),
                         };
+                        changed.refuse_triggered(&e)?;
                         items.push(changed.seen_by(e)?);
                         Returned::Computed(items.len() - 1 - table.columns.len(), name)
                     }
@@ -397,7 +400,7 @@ impl Session {
             }
             Some(found) => {
                 let locked = self.locked(table, found, &binding).await?;
-                if locked.is_empty() {
+                if locked.is_empty() && table.triggers.is_empty() {
                     return Ok(Written::default());
                 }
                 let values = locked.iter().map(|row| row.values.clone()).collect();
@@ -408,6 +411,10 @@ impl Session {
         };
         self.open().show_parts();
         let mut written = Written::default();
+        let event = if plan.set.is_some() { Event::Update } else { Event::Delete };
+        let changed = plan.changed().unwrap_or_default();
+        self.begin_write(table, event, &changed, written.pending()).await?;
+        let mut firing = self.firing(table, event, &changed)?;
         let mut done = BTreeSet::new();
         let mut turn = Turn::begin();
         for mut row in rows {
@@ -419,9 +426,9 @@ impl Session {
                 continue;
             }
             let seen = seen.remove(&key).unwrap_or_else(|| SeenRow::new(key, Arc::new(row)));
-            self.change_rich(plan, &binding, seen, &computed, &mut written).await?;
+            self.change_rich((plan, &mut firing), &binding, seen, &computed, &mut written).await?;
         }
-        self.keep_foreign_keys(mark).await?;
+        self.end_write(mark, written.pending()).await?;
         Ok(written)
     }
 
@@ -451,7 +458,7 @@ impl Session {
 
     async fn change_rich(
         &mut self,
-        plan: &RichPlan,
+        (plan, firing): (&RichPlan, &mut Option<Box<Firing>>),
         binding: &Binding<'_>,
         seen: SeenRow,
         computed: &[Datum],
@@ -462,12 +469,13 @@ impl Session {
             None => None,
             Some(set) => Some(assigned_row(table, (set, &plan.generated), binding, &seen.values, computed)?),
         };
-        written.affected += 1;
-        if let Some(returning) = &plan.returning {
-            let row = new.as_ref().unwrap_or(&seen.values);
-            let value = |e: &Expr| binding.eval(&write::with_computed(e, computed), row);
-            written.returned.push(returning.exprs.iter().map(value).collect::<SqlResult<_>>()?);
-        }
+        let Some(new) = self.seen_by_triggers(firing, &seen, new, written.pending()).await? else {
+            return Ok(());
+        };
+        let row = new.as_ref().unwrap_or(&seen.values);
+        let value = |e: &Expr| binding.eval(&write::with_computed(e, computed), row);
+        let shown = plan.returning.as_ref().map(|returning| returning.exprs.iter().map(value).collect());
+        written.note(shown.transpose()?);
         match new {
             None => self.open().change(table, seen.key.clone(), &seen.values, None)?,
             Some(new) => {

@@ -295,7 +295,7 @@ impl Session {
                 typed.collect::<SqlResult<Vec<_>>>()?
             }
         };
-        Ok(Written { affected: returned.len() as u64, returned })
+        Ok(Written { affected: returned.len() as u64, returned, ..Written::default() })
     }
 
     /// A row as one of the declared types.

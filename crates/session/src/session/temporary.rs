@@ -89,10 +89,22 @@ impl Session {
         }
     }
 
+    /// Whether a write that is executed now, outside a transaction, cannot be ordered as it is: its rows end with it, or
+    /// triggers look at them.
+    pub(super) fn is_buffered_alone(&self, plan: &Plan) -> bool {
+        let table = match plan {
+            Plan::Insert(plan, _) => &plan.table,
+            Plan::Modify(plan) => &plan.table,
+            _ => return false,
+        };
+        self.transaction.is_none() && (!table.triggers.is_empty() || self.empties_at_commit())
+    }
+
     /// Runs a statement as a transaction of its own, whose rows are buffered.
     pub(super) async fn run_buffered(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
-        let mut attempts = Attempts::default();
+        let (mut attempts, told) = (Attempts::default(), self.notices_so_far());
         loop {
+            self.forget_notices(told);
             self.begin_attempt(self.is_read_only(), &attempts).await;
             let result = Box::pin(self.run(plan, parameters)).await;
             if let Some(response) = self.settle(result, &mut attempts).await? {

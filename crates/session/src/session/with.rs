@@ -7,6 +7,7 @@
 use super::Session;
 use super::plan::{Plan, Planner, WithPart, WithPlan};
 use super::transaction::PartRows;
+use super::triggers::Pending;
 use super::write::Written;
 use crate::response::Response;
 use analytics::Context;
@@ -87,19 +88,23 @@ impl Session {
         }
         self.pinned().await?;
         let mark = self.open().begin_parts(plan.catalog.clone());
+        let mut pending = Pending::default();
         for part in &plan.parts {
             self.open().hide_parts();
             let written = self.part_buffered(&part.plan, parameters, attempts).await?;
             self.open().show_parts();
+            pending.extend(written.pending);
             if let Some(table) = &part.table {
                 let rows = rows_of(table, written.returned)?;
                 self.open().keep_part(table.id, rows);
             }
         }
         self.open().hide_parts();
-        let written = self.part_buffered(&plan.main, parameters, attempts).await?;
+        let mut written = self.part_buffered(&plan.main, parameters, attempts).await?;
         self.open().end_parts();
-        self.keep_foreign_keys(mark).await?;
+        pending.extend(std::mem::take(&mut written.pending));
+        written.pending = pending;
+        self.end_write(mark, &mut written.pending).await?;
         Ok(written)
     }
 
@@ -120,7 +125,7 @@ impl Session {
             plan => match Box::pin(self.run_plan(plan, parameters)).await? {
                 Response::Rows(mut rows) => {
                     let returned = self.collected(&mut rows.stream).await?;
-                    Ok(Written { affected: returned.len() as u64, returned })
+                    Ok(Written { affected: returned.len() as u64, returned, ..Written::default() })
                 }
                 _ => Err(SqlError::internal("a query answers rows")),
             },

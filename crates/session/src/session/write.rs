@@ -11,6 +11,7 @@ use super::inserting::duplicate;
 use super::read::Wanted;
 use super::timeouts::for_lock;
 use super::transaction::SeenRow;
+use super::triggers::{Firing, Pending};
 use super::turns::Turn;
 use crate::locks::RowLocks;
 use crate::remote_locks::RemoteLocks;
@@ -35,6 +36,19 @@ const SCANNED_ROWS_MAX: u64 = 4_096;
 pub(super) struct Written {
     pub affected: u64,
     pub returned: Vec<Vec<Datum>>,
+    pub pending: Pending,
+}
+
+impl Written {
+    /// A row was written; of a statement that returns rows with what is shown of it.
+    pub fn note(&mut self, shown: Option<Vec<Datum>>) {
+        self.affected += 1;
+        self.returned.extend(shown);
+    }
+    /// What AFTER triggers have still to be told.
+    pub fn pending(&mut self) -> &mut Pending {
+        &mut self.pending
+    }
 }
 
 impl Session {
@@ -231,16 +245,17 @@ impl Session {
         parameters: &[Datum],
     ) -> SqlResult<Written> {
         let mark = self.open().mark();
-        let written = self.modify_rows(plan, parameters).await?;
-        self.keep_foreign_keys(mark).await?;
+        let mut written = self.modify_rows(plan, parameters, true).await?;
+        self.end_write(mark, written.pending()).await?;
         Ok(written)
     }
 
-    /// The same without what foreign keys say of it.
+    /// The same without what is done at the statement's end. `fires`: triggers see it.
     pub(super) async fn modify_rows(
         &mut self,
         plan: &ModifyPlan,
         parameters: &[Datum],
+        fires: bool,
     ) -> SqlResult<Written> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let binding = Binding {
@@ -272,6 +287,12 @@ impl Session {
         let rows = self.read_locked(&wanted, Contended::Wait).await?;
         self.open().show_parts();
         let mut written = Written::default();
+        let (event, changed) = (plan.event(), plan.changed());
+        let mut firing = None;
+        if fires {
+            self.begin_write(&plan.table, event, &changed, written.pending()).await?;
+            firing = self.firing(&plan.table, event, &changed)?;
+        }
         let mut turn = Turn::begin();
         for mut seen in rows {
             turn.give_way().await;
@@ -289,21 +310,32 @@ impl Session {
                 }
                 seen.values = Arc::new(plan.table.complete(stored));
             }
-            let new = plan.apply(&binding, &seen.values)?;
-            if let Some(returning) = &plan.returning {
-                let shown = new.as_ref().unwrap_or(&seen.values);
-                written.returned.push(project(returning, &binding, shown)?);
-            }
-            written.affected += 1;
-            match new {
-                Some(new) => {
-                    self.guard_unique(&plan.table, &seen, &new).await?;
-                    self.replace(&plan.table, &seen, new)?;
-                }
-                None => self.open().change(&plan.table, seen.key.clone(), &seen.values, None)?,
-            }
+            self.modify_row((plan, &mut firing), &binding, seen, &mut written).await?;
         }
         Ok(written)
+    }
+
+    async fn modify_row(
+        &mut self,
+        (plan, firing): (&ModifyPlan, &mut Option<Box<Firing>>),
+        binding: &Binding<'_>,
+        seen: SeenRow,
+        written: &mut Written,
+    ) -> SqlResult<()> {
+        let new = plan.apply(binding, &seen.values)?;
+        let Some(new) = self.seen_by_triggers(firing, &seen, new, written.pending()).await? else {
+            return Ok(());
+        };
+        let row = new.as_ref().unwrap_or(&seen.values);
+        let shown = plan.returning.as_ref().map(|returning| project(returning, binding, row));
+        written.note(shown.transpose()?);
+        match new {
+            Some(new) => {
+                self.guard_unique(&plan.table, &seen, &new).await?;
+                self.replace(&plan.table, &seen, new)
+            }
+            None => self.open().change(&plan.table, seen.key.clone(), &seen.values, None),
+        }
     }
 
     /// Refuses an update that would take another row's unique key.

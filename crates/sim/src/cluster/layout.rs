@@ -357,6 +357,7 @@ fn table(id: TableId, name: &str, content: &str, data_type: DataType, regions: R
         indexes: Vec::new(),
         checks: Default::default(),
         foreign: Default::default(),
+        triggers: Default::default(),
         domains: Default::default(),
         placement: Placement::HomeBy { column: 0, regions },
     }

@@ -139,6 +139,10 @@ impl DdlContext<'_> {
                 self.drop_constraint(altering, &fold(name), *if_exists, is_cascade(drop_behavior))
             }
             other => {
+                if let Some(notices) = self.set_firing(next, other)? {
+                    ddl.notices.extend(notices);
+                    return Ok(());
+                }
                 let text = other.to_string();
                 let words: Vec<&str> = text.split_whitespace().take(2).collect();
                 Err(SqlError::unsupported(format!("ALTER TABLE {}", words.join(" "))))

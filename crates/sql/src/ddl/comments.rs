@@ -106,9 +106,11 @@ impl DdlContext<'_> {
     /// Errors: 42501.
     pub(super) fn check_commented(&self, what: &Commented) -> SqlResult<()> {
         match what {
-            // An index is its table's.
+            // An index is its table's, and so is a trigger.
             Commented::Object(Object::Relation(id)) => {
-                let of = self.catalog.index(*id).map_or(*id, |(table, _)| table.id);
+                let of_trigger = || self.catalog.trigger(*id).map(|(table, _)| table.id);
+                let of_index = self.catalog.index(*id).map(|(table, _)| table.id);
+                let of = of_index.or_else(of_trigger).unwrap_or(*id);
                 self.check_owner(&Object::Relation(of))
             }
             Commented::Object(object) => self.check_owner(object),

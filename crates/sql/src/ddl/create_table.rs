@@ -59,6 +59,7 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
         indexes: Vec::new(),
         checks: Arc::default(),
         foreign: Default::default(),
+        triggers: Default::default(),
         domains: Default::default(),
         placement: Placement::Replicated,
     };

@@ -238,6 +238,7 @@ fn value_of(domain: &Domain) -> Table {
         indexes: Vec::new(),
         checks: Arc::default(),
         foreign: Default::default(),
+        triggers: Default::default(),
         domains: Default::default(),
         placement: Placement::Replicated,
     }

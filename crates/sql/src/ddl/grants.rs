@@ -385,6 +385,7 @@ impl DdlContext<'_> {
                     owned.push(Object::Relation(sequence.id));
                 }
                 SchemaAction::AlterTable(table) if made.contains(&table.id) => {}
+                SchemaAction::AlterTable(table) if self.changes_triggers_alone(table) => {}
                 SchemaAction::AlterTable(table) => self.check_owner(&Object::Relation(table.id))?,
                 SchemaAction::DropTable(id) => {
                     let schema = self.catalog.table(*id).map(|table| Object::Schema(table.schema.clone()));

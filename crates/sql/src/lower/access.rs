@@ -99,6 +99,7 @@ mod tests {
             indexes: vec![index(2, true), index(3, false)],
             checks: Default::default(),
             foreign: Default::default(),
+            triggers: Default::default(),
             domains: Default::default(),
             placement: Placement::Home(RegionId(0)),
         }

@@ -69,6 +69,8 @@ impl ExprLowering<'_> {
             ("currval", [sequence]) => {
                 Typed::known(bind::current_value(self.sequence(sequence)?), DataType::BigInt)
             }
+            // Within a trigger it is a parameter of the program's statement.
+            ("pg_trigger_depth", []) => Typed::known(Expr::Constant(Datum::Int(0)), DataType::Integer),
             ("lastval", []) => Typed::known(bind::last_value(), DataType::BigInt),
             ("lower", [a]) => Typed::known(Expr::Call(Function::Lower, vec![self.text(a)?]), DataType::Text),
             ("upper", [a]) => Typed::known(Expr::Call(Function::Upper, vec![self.text(a)?]), DataType::Text),

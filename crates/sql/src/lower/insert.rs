@@ -13,6 +13,7 @@ use crate::parse::Overriding;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::key::KeyRange;
+use base::schema::triggers::Event;
 use base::schema::{Identity, Table};
 use base::topology::Topology;
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, Statement};
@@ -287,7 +288,7 @@ impl InsertPlan {
         self.computed.clear();
     }
 
-    /// Complete rows for VALUES, checked against types, NOT NULL and CHECK.
+    /// Complete rows for VALUES, checked against types, NOT NULL and CHECK; where triggers change rows, against types alone.
     pub fn rows(&self, binding: &Binding<'_>) -> SqlResult<Vec<Vec<Datum>>> {
         let Source::Values(rows) = &self.source else { return Ok(Vec::new()) };
         rows.iter()
@@ -296,8 +297,7 @@ impl InsertPlan {
                 for (expr, column) in row.iter().zip(&self.table.columns) {
                     values.push(assign(binding.value(expr)?, column)?);
                 }
-                self.generated.fill(&self.table, &mut values)?;
-                check_row(&self.table, &values)?;
+                settle_new(&self.table, &self.generated, &mut values)?;
                 Ok(values)
             })
             .collect()
@@ -396,7 +396,7 @@ impl InsertPlan {
     }
 }
 
-/// Given values in their columns, defaults elsewhere; checked.
+/// Given values in their columns, defaults elsewhere; checked as [`InsertPlan::rows`] are.
 pub fn complete_row(
     plan: &InsertPlan,
     targets: &[usize],
@@ -421,9 +421,17 @@ pub fn complete_row(
         };
         row.push(assign(value, column)?);
     }
-    plan.generated.fill(table, &mut row)?;
-    check_row(table, &row)?;
+    settle_new(table, &plan.generated, &mut row)?;
     Ok(row)
+}
+
+/// Completes a new row and checks it, unless triggers have still to look at it.
+fn settle_new(table: &Table, generated: &Generated, row: &mut [Datum]) -> SqlResult<()> {
+    if table.triggers.change_rows(Event::Insert) {
+        return Ok(());
+    }
+    generated.fill(table, row)?;
+    check_row(table, row)
 }
 
 /// Fits a value of any kind into a column, the way an assignment does.

@@ -8,6 +8,7 @@ use super::{Lowered, Lowering, Projection, Refusal, access, computed_keys};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
+use base::schema::triggers::Event;
 use base::schema::{Identity, Index, Table};
 use base::topology::Topology;
 use base::txn::{AccessSet, Statement};
@@ -27,8 +28,8 @@ pub struct ModifyPlan {
     /// A secondary index that finds the rows better than the primary key does.
     pub index: Option<(Index, KeyPath)>,
     pub returning: Option<Projection>,
-    /// A primary-key column changes, an entry homed elsewhere, or what foreign keys are about: the old row must be known
-    /// first.
+    /// A primary-key column changes, an entry homed elsewhere, what foreign keys are about, or what triggers see: the old
+    /// row must be known first.
     pub must_read: bool,
     /// Columns that an UPDATE looks at, in order, if the rest of a row can be copied as it is: no index, no
     /// CHECK and no key wants to know it.
@@ -149,7 +150,8 @@ impl Lowering<'_> {
                         .any(|i| i.columns.iter().any(|c| changed.contains(c)))
             }
             None => table.indexes.iter().any(|i| remote(&i)),
-        } || self.concerns_foreign_keys(&table, set.is_some().then_some(&changed));
+        } || self.concerns_foreign_keys(&table, set.is_some().then_some(&changed))
+            || !table.triggers.is_empty();
         let columns = looked_at(&table, set.as_deref(), condition.as_ref(), returning.as_ref());
         Ok(ModifyPlan { table, set, condition, path, index, returning, must_read, columns })
     }
@@ -171,8 +173,8 @@ fn looked_at(
     condition: Option<&Expr>,
     returning: Option<&Projection>,
 ) -> Option<Arc<Vec<u16>>> {
-    let set =
-        set.filter(|_| table.indexes.is_empty() && table.checks.is_empty() && table.domains.is_empty())?;
+    let is_plain = table.indexes.is_empty() && table.checks.is_empty() && table.domains.is_empty();
+    let set = set.filter(|_| is_plain && table.triggers.is_empty())?;
     let moves = |column: &usize| {
         table.primary_key.contains(column) || table.partition_column().as_ref() == Some(column)
     };
@@ -286,6 +288,11 @@ impl ModifyPlan {
         ModifyPlan { table, set, condition, path, index, returning, must_read: true, columns: None }
     }
 
+    /// What it does to rows.
+    pub fn event(&self) -> Event {
+        if self.set.is_some() { Event::Update } else { Event::Delete }
+    }
+
     /// Columns that change.
     pub fn changed(&self) -> Vec<usize> {
         self.set.iter().flatten().map(|(c, _)| *c).collect()
@@ -359,7 +366,7 @@ impl ModifyPlan {
         Ok(Some((new, row)))
     }
 
-    /// A row's new values: assigned, coerced, checked. `None` if the row goes.
+    /// A row's new values: assigned, coerced, and checked unless triggers have still to look at them. `None` if the row goes.
     pub fn apply(&self, binding: &Binding<'_>, old: &[Datum]) -> SqlResult<Option<Vec<Datum>>> {
         let Some(set) = &self.set else { return Ok(None) };
         let mut new = old.to_vec();
@@ -367,7 +374,9 @@ impl ModifyPlan {
             let value = binding.eval(expr, old)?;
             new[*column] = super::insert::assign(value, &self.table.columns[*column])?;
         }
-        super::insert::check_row(&self.table, &new)?;
+        if !self.table.triggers.change_rows(Event::Update) {
+            super::insert::check_row(&self.table, &new)?;
+        }
         Ok(Some(new))
     }
 }

@@ -2,7 +2,7 @@
 //! `CREATE FUNCTION "…"() AS '…'` with its own text, which is read in `written`; behind GRANT and REVOKE a function is a
 //! table with a name that no table has.
 
-mod written;
+pub(super) mod written;
 
 use super::constraints::is_word;
 use super::domains::written as written_token;
@@ -98,16 +98,21 @@ pub enum AlterRoutine {
 
 /// The statement about functions and procedures that another one carries. Errors: 42601.
 pub fn routine_statement(statement: &Statement) -> SqlResult<Option<RoutineStatement>> {
-    match carried_text(statement) {
+    match carried_by(statement, CARRIER) {
         Some(text) => written::read(text).map(Some),
         None => Ok(None),
     }
 }
 
-/// The text of such a statement.
+/// The text of such a statement, or of one about triggers.
 pub fn carried_text(statement: &Statement) -> Option<&str> {
+    carried_by(statement, CARRIER).or_else(|| super::triggers::text(statement))
+}
+
+/// The text of a statement that travels under a name.
+pub(super) fn carried_by<'s>(statement: &'s Statement, carrier: &str) -> Option<&'s str> {
     let Statement::CreateFunction(create) = statement else { return None };
-    let is_carrier = |name: &ObjectName| matches!(name.0.as_slice(), [ObjectNamePart::Identifier(i)] if i.value == CARRIER);
+    let is_carrier = |name: &ObjectName| matches!(name.0.as_slice(), [ObjectNamePart::Identifier(i)] if i.value == carrier);
     match &create.function_body {
         Some(CreateFunctionBody::AsBeforeOptions { body: Expr::Value(value), .. })
             if is_carrier(&create.name) =>
@@ -154,7 +159,7 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             .filter(|i| !matches!(statement[*i].token, Token::Whitespace(_) | Token::SemiColon | Token::EOF))
             .collect();
         match kind_of(statement, &words) {
-            Some(About::Routine) => carry(statement, &words, &mut made),
+            Some(About::Routine) => carry(CARRIER, statement, &words, &mut made),
             Some(About::Grant) => grant(statement, &words, &mut made),
             None => made.extend_from_slice(statement),
         }
@@ -202,7 +207,13 @@ fn length(tokens: &[TokenWithSpan]) -> usize {
     tokens.len()
 }
 
-fn carry(statement: &[TokenWithSpan], words: &[usize], made: &mut Vec<TokenWithSpan>) {
+/// A statement as the text of a function of this name.
+pub(super) fn carry(
+    carrier: &str,
+    statement: &[TokenWithSpan],
+    words: &[usize],
+    made: &mut Vec<TokenWithSpan>,
+) {
     let (first, last) = (words[0], words[words.len() - 1]);
     let span = statement[first].span;
     let text: String = statement[first..=last].iter().map(|t| written_token(&t.token)).collect();
@@ -213,7 +224,7 @@ fn carry(statement: &[TokenWithSpan], words: &[usize], made: &mut Vec<TokenWithS
         blank(),
         Token::make_keyword("FUNCTION"),
         blank(),
-        Token::make_word(CARRIER, Some('"')),
+        Token::make_word(carrier, Some('"')),
         Token::LParen,
         Token::RParen,
         blank(),

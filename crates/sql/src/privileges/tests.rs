@@ -26,6 +26,7 @@ fn table(id: u32, name: &str, columns: &[&str]) -> Table {
         indexes: Vec::new(),
         checks: Default::default(),
         foreign: Default::default(),
+        triggers: Default::default(),
         domains: Default::default(),
         placement: Placement::Home(RegionId(0)),
     }

@@ -1,5 +1,6 @@
 //! The body of a function in SQL: its statements, in which the names of arguments have become `$1, $2, …`.
 
+use super::records;
 use super::scopes::{Lookup, Scopes};
 use crate::lower::output_name;
 use crate::names;
@@ -37,6 +38,9 @@ pub fn statements(
     Ok(statements)
 }
 
+/// Fields of a record, by their names.
+pub type Fields = Vec<(String, Expr)>;
+
 /// What stands for names in a statement that belongs to a function.
 pub trait Names {
     /// What a dotted name means where these columns are visible; `None`: it is none of the function's.
@@ -44,7 +48,19 @@ pub trait Names {
     /// What `$n` means.
     fn placeholder(&mut self, name: &str) -> SqlResult<Expr>;
     /// The fields of what is named, where a list of columns has all of them; `None`: it is none of the function's.
-    fn fields(&mut self, _words: &[String]) -> SqlResult<Option<Vec<(String, Expr)>>> {
+    fn fields(&mut self, _words: &[String]) -> SqlResult<Option<Fields>> {
+        Ok(None)
+    }
+    /// The fields of the record that `$n` stands for, which is not asked for as a whole then; `None`: it is a value.
+    fn record(&mut self, _nth: usize) -> SqlResult<Option<Fields>> {
+        Ok(None)
+    }
+    /// Whether `$n` is a record that is NULL as a whole.
+    fn is_null(&mut self, _nth: usize) -> bool {
+        false
+    }
+    /// The texts in the array that `$n` is, if they are counted from zero; `None`: it is another value.
+    fn zero_based(&mut self, _nth: usize) -> SqlResult<Option<Vec<String>>> {
         Ok(None)
     }
 }
@@ -250,6 +266,14 @@ impl Binding<'_> {
         let flow = match statement {
             Statement::Insert(insert) => {
                 let mut flow = insert.source.walk_mut(self);
+                if let (true, Some(SetExpr::Values(values))) =
+                    (flow.is_continue(), insert.source.as_mut().map(|query| query.body.as_mut()))
+                {
+                    values
+                        .rows
+                        .iter_mut()
+                        .try_for_each(|row| records::written_out(self.names, &mut row.content))?;
+                }
                 let target = match &insert.table {
                     TableObject::TableName(name) => {
                         self.target(name, insert.table_alias.as_ref().map(|a| &a.alias))
@@ -316,6 +340,9 @@ impl Binding<'_> {
 
     /// What stands for an expression; `None`: it stays.
     fn replaced(&mut self, e: &Expr) -> SqlResult<Option<Expr>> {
+        if let Some(replaced) = records::replaced(self.names, e)? {
+            return Ok(Some(replaced));
+        }
         let path = match e {
             Expr::Identifier(name) => std::slice::from_ref(name),
             Expr::CompoundIdentifier(path) => path.as_slice(),

@@ -338,7 +338,9 @@ fn called(types: Types<'_>, function: &ast::Function) -> Inferred {
         | "reverse" | "format" | "string_agg" | "lpad" | "rpad" | "split_part" | "translate" => {
             Inferred::Known(DataType::Text)
         }
-        "length" | "char_length" | "strpos" | "position" => Inferred::Known(DataType::Integer),
+        "length" | "char_length" | "strpos" | "position" | "pg_trigger_depth" => {
+            Inferred::Known(DataType::Integer)
+        }
         "now" | "clock_timestamp" | "statement_timestamp" | "transaction_timestamp" | "current_timestamp" => {
             Inferred::Known(DataType::TimestampTz)
         }

@@ -117,7 +117,7 @@ impl Verb {
         SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, format!("cannot {what} view \"{view}\""))
             .detail(why)
             .hint(format!(
-                "Meridian has no triggers and rules: instead of {trigger} the view, {word} what it reads."
+                "Meridian has no INSTEAD OF triggers and rules: instead of {trigger} the view, {word} what it reads."
             ))
     }
 }

@@ -8,6 +8,7 @@ use crate::system::definitions::primary_index;
 use crate::system::pg_tables::{
     check_oid, default_oid, has_primary_key, has_triggers, primary_key_oid, schema_oid,
 };
+use crate::system::triggers::TRIGGER;
 use crate::system::{Made, domains, privileges, routines};
 use base::comments::Commented;
 use base::roles::{Object, Privileges};
@@ -360,6 +361,9 @@ fn comments(context: &Context<'_>) -> Made {
         let (class, object, column) = match what {
             Commented::Object(Object::Relation(id)) if context.catalog.routines.0.contains_key(id) => {
                 (PROC, oid(*id), 0)
+            }
+            Commented::Object(Object::Relation(id)) if context.catalog.trigger(*id).is_some() => {
+                (TRIGGER, oid(*id), 0)
             }
             Commented::Object(Object::Relation(id)) => (CLASS, oid(*id), 0),
             Commented::Object(Object::Column(id, column)) => {

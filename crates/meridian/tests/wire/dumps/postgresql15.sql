@@ -36,6 +36,15 @@ CREATE TYPE public.mood AS ENUM (
 );
 
 
+--
+-- Name: renoted(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.renoted() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$ BEGIN NEW.note := TG_ARGV[0] || NEW.name; RETURN NEW; END $$;
+
+
 SET default_tablespace = '';
 
 SET default_table_access_method = heap;
@@ -281,6 +290,29 @@ CREATE INDEX customers_sum ON public.customers USING btree (((balance + (id)::nu
 --
 
 CREATE INDEX orders_customer ON public.orders USING btree (customer);
+
+
+--
+-- Name: customers renoted; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER renoted BEFORE INSERT OR UPDATE OF name ON public.customers FOR EACH ROW WHEN ((new.note IS NULL)) EXECUTE FUNCTION public.renoted('it''s ');
+
+
+--
+-- Name: TRIGGER renoted ON customers; Type: COMMENT; Schema: public; Owner: -
+--
+
+COMMENT ON TRIGGER renoted ON public.customers IS 'why';
+
+
+--
+-- Name: customers silent; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER silent AFTER DELETE ON public.customers FOR EACH STATEMENT EXECUTE FUNCTION public.renoted();
+
+ALTER TABLE public.customers DISABLE TRIGGER silent;
 
 
 --

@@ -9,7 +9,8 @@ use crate::session::plan::{CallPlan, Plan, WithPlan};
 use crate::session::write::way;
 use analytics::QueryPlan;
 use base::error::SqlResult;
-use base::schema::Table;
+use base::schema::triggers::Event;
+use base::schema::{Table, Trigger};
 use base::txn::AccessSet;
 use base::{Datum, PartitionId, RegionId};
 use sql::lower::bind::Binding;
@@ -156,7 +157,7 @@ impl Session {
         Ok((document, claim))
     }
 
-    /// What foreign keys make a write read and change besides.
+    /// What foreign keys make a write read and change besides, and the triggers that see it.
     fn describe_foreign_keys(
         &self,
         table: &Table,
@@ -169,12 +170,30 @@ impl Session {
             let json = Json::texts(&lines);
             document.plan_lines(lines, "Foreign Keys", json);
         }
+        let event = match changed {
+            _ if is_new => Event::Insert,
+            Some(_) => Event::Update,
+            None => Event::Delete,
+        };
+        let fires = |trigger: &&Arc<Trigger>| trigger.waits_for(event, changed.unwrap_or_default());
+        let shown = |trigger: &Arc<Trigger>| {
+            let (when, level) = (trigger.when.word().to_lowercase(), trigger.level.word().to_lowercase());
+            format!("Trigger {}: {when} {event} for each {level}", trigger.name, event = event.word())
+        };
+        let lines: Vec<String> = table.triggers.all().filter(fires).map(shown).collect();
+        if !lines.is_empty() {
+            let json = Json::texts(&lines);
+            document.plan_lines(lines, "Triggers", json);
+        }
     }
 
     fn describe_insert(&self, plan: &InsertPlan, values: &Values<'_>) -> Described {
         let topology = self.cluster().topology();
         let kind = match plan.is_one_shot {
             _ if self.transaction.is_some() => "in a transaction, validated at commit",
+            _ if !plan.table.triggers.is_empty() => {
+                "as a transaction, whose triggers read and write, validated at commit"
+            }
             _ if concern_insert(plan) => "after reading what it references, validated at commit",
             true => "one-shot, never a conflict abort",
             false => "from a query",

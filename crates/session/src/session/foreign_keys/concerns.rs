@@ -1,6 +1,7 @@
 //! Which statements are about foreign keys.
 
 use base::TableId;
+use base::error::{SqlError, SqlResult};
 use base::schema::{Catalog, ForeignKey, SchemaAction};
 use base::txn::{AccessMode, AccessSet, OnConflict};
 use sql::lower::insert::InsertPlan;
@@ -26,6 +27,20 @@ pub fn concern_writes(catalog: &Catalog, access: &AccessSet) -> bool {
         let table = access.granule.table().and_then(|id| catalog.table(id));
         table.is_some_and(|table| !table.foreign.is_empty())
     })
+}
+
+/// Errors: 0A000 where a table with triggers is to be written by a procedure that the program brings: it has no statements.
+pub fn refuse_triggers(catalog: &Catalog, access: &AccessSet) -> SqlResult<()> {
+    let writes = access.by_partition.values().flatten().filter(|a| a.mode == AccessMode::Write);
+    let mut tables = writes.filter_map(|access| access.granule.table().and_then(|id| catalog.table(id)));
+    match tables.find(|table| !table.triggers.is_empty()) {
+        None => Ok(()),
+        Some(table) => {
+            Err(SqlError::unsupported(format!("a built-in procedure that writes \"{}\"", table.name)).hint(
+                "The table has triggers, which fire for statements. Drop them, or write it with statements.",
+            ))
+        }
+    }
 }
 
 /// Foreign keys that actions add or validate, of tables that are there already: their rows have to keep them. `replaces`:

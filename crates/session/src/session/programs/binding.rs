@@ -6,7 +6,8 @@ use crate::session::{Prepared, Session};
 use base::error::SqlResult;
 use base::{DataType, Datum, SqlError, SqlState};
 use plpgsql::{Conflict, Reference, Run};
-use sql::routines::body::{Names, argument, argument_of, bind};
+use sql::routines::body::{Fields, Names, argument, argument_of, bind};
+use sql::routines::records::TRIGGER_DEPTH;
 use sql::routines::resolve::named;
 use sql::routines::scopes::{Lookup, Scopes};
 use sql::types::ParameterType;
@@ -24,6 +25,19 @@ struct OfProgram<'a> {
 }
 
 impl OfProgram<'_> {
+    /// A record, which is a parameter of its own until its fields take its place.
+    fn whole(&mut self, reference: Reference) -> Expr {
+        self.references.push(reference);
+        argument(self.references.len())
+    }
+
+    fn listed(&mut self, record: &Reference) -> SqlResult<Option<Fields>> {
+        let Some(fields) = self.run.fields(record)? else { return Ok(None) };
+        self.expands = true;
+        let named = |name: &String| (name.clone(), self.parameter(self.run.field(record, name)));
+        Ok(Some(fields.iter().map(|field| &field.name).map(named).collect()))
+    }
+
     fn parameter(&mut self, reference: Reference) -> Expr {
         let known = self.references.iter().position(|known| *known == reference);
         let at = known.unwrap_or_else(|| {
@@ -36,6 +50,10 @@ impl OfProgram<'_> {
 
 impl Names for OfProgram<'_> {
     fn meaning(&mut self, words: &[String], scopes: &Scopes) -> SqlResult<Option<Expr>> {
+        let words = match words {
+            [depth] if depth == TRIGGER_DEPTH => &[plpgsql::TRIGGER_DEPTH.into()],
+            words => words,
+        };
         let Some(reference) = self.run.find(self.statement, words) else { return Ok(None) };
         let is_column = match words {
             [name] => scopes.column(name).is_some(),
@@ -51,7 +69,10 @@ impl Names for OfProgram<'_> {
             }
             _ => {}
         }
-        Ok(Some(self.parameter(reference)))
+        Ok(Some(match self.run.is_record(&reference) {
+            true => self.whole(reference),
+            false => self.parameter(reference),
+        }))
     }
 
     fn placeholder(&mut self, name: &str) -> SqlResult<Expr> {
@@ -64,12 +85,36 @@ impl Names for OfProgram<'_> {
         }
     }
 
-    fn fields(&mut self, words: &[String]) -> SqlResult<Option<Vec<(String, Expr)>>> {
+    fn fields(&mut self, words: &[String]) -> SqlResult<Option<Fields>> {
         let Some(reference) = self.run.find(self.statement, words) else { return Ok(None) };
-        let Some(fields) = self.run.fields(&reference)? else { return Ok(None) };
+        self.listed(&reference)
+    }
+
+    fn record(&mut self, nth: usize) -> SqlResult<Option<Fields>> {
+        let Some(record) = self.references.get(nth - 1).filter(|of| self.run.is_record(of)).cloned() else {
+            return Ok(None);
+        };
+        // Records have fields; one of them is asked for in the place of the whole.
+        let fields = self.run.fields(&record)?.unwrap_or_default();
+        let Some(first) = fields.first() else { return Ok(None) };
+        self.references[nth - 1] = self.run.field(&record, &first.name);
+        self.listed(&record)
+    }
+
+    fn is_null(&mut self, nth: usize) -> bool {
+        let is_null = self.references.get(nth - 1).is_some_and(|of| self.run.is_absent(of));
+        self.expands |= is_null;
+        is_null
+    }
+
+    fn zero_based(&mut self, nth: usize) -> SqlResult<Option<Vec<String>>> {
+        let found = self.references.get(nth - 1).filter(|of| self.run.counts_from_zero(of));
+        let Some(reference) = found else { return Ok(None) };
+        let value = self.run.value(reference)?;
+        // What is planned then depends on the values.
         self.expands = true;
-        let named = |name: &String| (name.clone(), self.parameter(self.run.field(&reference, name)));
-        Ok(Some(fields.iter().map(|field| &field.name).map(named).collect()))
+        let Datum::Array(elements) = value.datum else { return Ok(Some(Vec::new())) };
+        Ok(Some(elements.iter().map(base::text::display).collect()))
     }
 }
 

@@ -235,7 +235,7 @@ impl Session {
         if let Some(items) = &plan.per_row {
             let asked = Box::pin(self.part_buffered(main, parameters, attempts)).await?;
             let returned = self.called_per_row(items, asked.returned).await?;
-            return Ok(Written { affected: returned.len() as u64, returned });
+            return Ok(Written { affected: returned.len() as u64, returned, ..Written::default() });
         }
         if tables.is_empty() {
             return Box::pin(self.part_buffered(main, &values, attempts)).await;

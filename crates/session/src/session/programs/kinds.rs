@@ -3,7 +3,7 @@
 use crate::session::Session;
 use base::error::SqlResult;
 use base::routines::{ResultOf, Routine, TypeOf};
-use base::schema::Catalog;
+use base::schema::{Catalog, Table};
 use base::views::Relation;
 use base::{DataType, SqlError, SqlState};
 use plpgsql::{Argument, Declared, Field, Kind, Program, Returns, ScalarType, Signature};
@@ -46,8 +46,8 @@ fn scalar(catalog: &Catalog, of: TypeOf) -> ScalarType {
     ScalarType { data_type: of.data_type, domain }
 }
 
-fn fields_of(relation: Relation<'_>) -> Arc<[Field]> {
-    let table = relation.shape();
+/// The fields of a table's rows.
+pub(super) fn fields_of(table: &Table) -> Arc<[Field]> {
     let field = |(n, column): (usize, &base::schema::Column)| Field {
         name: column.name.clone(),
         of: ScalarType { data_type: column.data_type, domain: table.domains.get(&n).cloned() },
@@ -69,7 +69,7 @@ fn result(catalog: &Catalog, routine: &Routine) -> Kind {
     match &routine.result {
         ResultOf::One(of) | ResultOf::SetOf(of) => Kind::Scalar(scalar(catalog, *of)),
         ResultOf::RowOf(id) | ResultOf::SetOfRows(id) => {
-            catalog.relation(*id).map_or(Kind::Record, |relation| Kind::Row(fields_of(relation)))
+            catalog.relation(*id).map_or(Kind::Record, |relation| Kind::Row(fields_of(relation.shape())))
         }
         ResultOf::Table(columns) => {
             let field =
@@ -78,6 +78,14 @@ fn result(catalog: &Catalog, routine: &Routine) -> Kind {
         }
         ResultOf::Trigger => Kind::Record,
         ResultOf::Procedure | ResultOf::Void => Kind::Nothing,
+    }
+}
+
+/// What a program returns that is no function.
+fn result_of(returns: Returns) -> Kind {
+    match returns {
+        Returns::Condition => Kind::Scalar(DataType::Boolean.into()),
+        _ => Kind::Nothing,
     }
 }
 
@@ -100,7 +108,8 @@ impl Session {
                 ))
             })?);
         }
-        let result = routine.map_or(Kind::Nothing, |routine| result(catalog, routine));
+        let of_none = || result_of(program.signature.returns);
+        let result = routine.map_or_else(of_none, |routine| result(catalog, routine));
         Ok((kinds, result))
     }
 
@@ -123,10 +132,10 @@ impl Session {
                 Kind::Scalar(scalar(catalog, of))
             }
             Declared::Type(written) => self.written_kind(catalog, written)?,
-            Declared::RowOf(name) => Kind::Row(fields_of(self.relation(catalog, name)?)),
+            Declared::RowOf(name) => Kind::Row(fields_of(self.relation(catalog, name)?.shape())),
             Declared::OfColumn(name) => {
                 let (column, table) = name.split_last().expect("a name has parts");
-                let fields = fields_of(self.relation(catalog, table)?);
+                let fields = fields_of(self.relation(catalog, table)?.shape());
                 let field = fields.iter().find(|field| field.name == *column).ok_or_else(|| {
                     let message =
                         format!("column \"{column}\" of relation \"{}\" does not exist", table.join("."));
@@ -176,7 +185,9 @@ impl Session {
                 error.position = None;
                 let ast::DataType::Custom(name, _) = &data_type else { return Err(error) };
                 let name = names::parts(name)?;
-                self.relation(catalog, &name).map(|found| Kind::Row(fields_of(found))).map_err(|_| error)
+                self.relation(catalog, &name)
+                    .map(|found| Kind::Row(fields_of(found.shape())))
+                    .map_err(|_| error)
             }
         }
     }

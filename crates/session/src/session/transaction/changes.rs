@@ -40,6 +40,11 @@ impl Transaction {
         self.undo.len()
     }
 
+    /// Rows that were written since a mark, by their tables and keys.
+    pub fn written_since(&self, mark: usize) -> impl Iterator<Item = &(TableId, Key)> {
+        self.undo.iter().skip(mark).map(|(at, _, _)| at)
+    }
+
     /// The row with one key goes on under another.
     pub fn note_move(&mut self, table: TableId, from: Key, to: Key) {
         self.moved.push(Moved { at: self.undo.len(), table, from, to });

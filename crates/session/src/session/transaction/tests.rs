@@ -25,6 +25,7 @@ fn table() -> Arc<Table> {
         indexes: Vec::new(),
         checks: Default::default(),
         foreign: Default::default(),
+        triggers: Default::default(),
         domains: Default::default(),
         placement: Placement::Home(RegionId(0)),
     })

@@ -61,6 +61,7 @@ impl DdlContext<'_> {
             self.drop_column(altering, &ast::Ident::with_quote('"', following), false, true)?;
             return self.drop_column(altering, &ast::Ident::with_quote('"', name), false, true);
         }
+        ddl.notices.extend(self.drop_triggers_of(next, column, cascade)?);
         // An index goes with any column that it says something of.
         let goes = |index: &Index| {
             let is_part = index.columns.contains(&column) || index.form.include.contains(&column);
@@ -179,8 +180,9 @@ impl DdlContext<'_> {
         Ok(generated.from(column).collect())
     }
 
-    /// Errors: 0A000 for another type of a generated column, or of one that such a column is computed from.
+    /// Errors: 0A000 for another type of a generated column, or of one that such a column or a trigger depends on.
     fn refuse_generation(&self, next: &Table, column: usize) -> SqlResult<()> {
+        self.refuse_type_of_triggers(next, column)?;
         if next.columns[column].identity == Identity::Generated {
             return Err(SqlError::unsupported("changing the type of a generated column"));
         }
@@ -321,6 +323,11 @@ pub(super) fn rename_column(next: &mut Table, from: &ast::Ident, to: &ast::Ident
     }
     for column in next.columns.iter_mut().filter(|column| column.identity == Identity::Generated) {
         column.default.as_mut().map_or(Ok(()), |text| rename_in(text, &old, to))?;
+    }
+    if !next.triggers.is_empty() {
+        for condition in next.triggers.each_mut().filter_map(|trigger| trigger.condition.as_mut()) {
+            rename_in(condition, &old, to)?;
+        }
     }
     for text in indexes::indexes_mut(next).flat_map(Index::texts_mut) {
         rename_in(text, &old, to)?;

@@ -49,6 +49,11 @@ impl DdlContext<'_> {
             for check in table.checks.iter() {
                 add(format!("constraint {}", check.name), &check.sql);
             }
+            for trigger in table.triggers.all() {
+                if let Some(condition) = &trigger.condition {
+                    add(format!("condition of trigger {}", trigger.name), condition);
+                }
+            }
             for column in &table.columns {
                 let Some(sql) = &column.default else { continue };
                 match column.identity {

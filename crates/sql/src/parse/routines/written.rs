@@ -14,7 +14,7 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Tokenizer};
 
-type Read<T> = Result<T, ParserError>;
+pub(in crate::parse) type Read<T> = Result<T, ParserError>;
 
 /// Errors: 42601.
 pub(super) fn read(text: &str) -> SqlResult<RoutineStatement> {
@@ -29,7 +29,7 @@ pub(super) fn signature(text: &str) -> SqlResult<Signature> {
     })
 }
 
-fn parsed<T>(text: &str, work: impl FnOnce(&mut Parser<'_>) -> Read<T>) -> SqlResult<T> {
+pub(in crate::parse) fn parsed<T>(text: &str, work: impl FnOnce(&mut Parser<'_>) -> Read<T>) -> SqlResult<T> {
     let failed = |e: ParserError| {
         let mut error = told(text, &e);
         error.position = None;
@@ -67,14 +67,14 @@ fn told(text: &str, error: &ParserError) -> SqlError {
     }
 }
 
-fn unexpected<T>(parser: &mut Parser<'_>) -> Read<T> {
+pub(in crate::parse) fn unexpected<T>(parser: &mut Parser<'_>) -> Read<T> {
     let token = parser.next_token().token;
     let shown = if token == Token::EOF { String::new() } else { token.to_string() };
     Err(ParserError::ParserError(format!("{TOLD}{}", wrong(&shown).message)))
 }
 
 /// Takes a word if it comes next.
-fn takes(parser: &mut Parser<'_>, words: &[&str]) -> bool {
+pub(in crate::parse) fn takes(parser: &mut Parser<'_>, words: &[&str]) -> bool {
     let is = |nth: usize, word: &str| match parser.peek_nth_token(nth).token {
         Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
         _ => false,
@@ -86,7 +86,7 @@ fn takes(parser: &mut Parser<'_>, words: &[&str]) -> bool {
     found
 }
 
-fn expect(parser: &mut Parser<'_>, words: &[&str]) -> Read<()> {
+pub(in crate::parse) fn expect(parser: &mut Parser<'_>, words: &[&str]) -> Read<()> {
     if takes(parser, words) { Ok(()) } else { unexpected(parser) }
 }
 
@@ -352,7 +352,7 @@ fn number(parser: &mut Parser<'_>) -> Read<String> {
     }
 }
 
-fn literal(parser: &mut Parser<'_>) -> Read<String> {
+pub(in crate::parse) fn literal(parser: &mut Parser<'_>) -> Read<String> {
     match parser.peek_token().token {
         Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => {
             parser.next_token();
