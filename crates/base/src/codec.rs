@@ -5,8 +5,9 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Version of everything that [`encode`] writes. A reader refuses any other. 2: commit records carry patches. 3: tables
 /// carry foreign keys, catalogs views and comments. 5: catalogs carry types. 6: indexes carry expressions
-/// and predicates. 7: catalogs carry domains. 8: catalogs carry functions and procedures.
-pub const VERSION: u8 = 8;
+/// and predicates. 7: catalogs carry domains. 8: catalogs carry functions and procedures. 9: catalogs
+/// carry databases.
+pub const VERSION: u8 = 9;
 
 /// Why bytes could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +89,7 @@ mod tests {
         let bytes = encode(&(7u32, "seven"));
         assert_eq!(decode::<(u32, String)>(&bytes).unwrap(), (7, "seven".to_string()));
         assert_eq!(decode::<(u32, String)>(&[]), Err(DecodeError::Empty));
-        assert_eq!(decode::<(u32, String)>(&[9, 7]), Err(DecodeError::Version { found: 9 }));
+        assert_eq!(decode::<(u32, String)>(&[7, 7]), Err(DecodeError::Version { found: 7 }));
         let mut long = bytes.clone();
         long.push(0);
         assert_eq!(decode::<(u32, String)>(&long), Err(DecodeError::TrailingBytes { count: 1 }));

@@ -132,7 +132,7 @@ impl Session {
                 return Ok(());
             }
             let actions = vec![SchemaAction::CreateSchema(SCHEMA.into())];
-            match self.submit_schema(SchemaChange { base_version: self.known.version, actions }).await {
+            match self.submit_schema(SchemaChange { database: Default::default(), base_version: self.known.version, actions }).await {
                 Err(error) if super::is_stale(&error) => self.refresh_catalog().await?,
                 ended => return ended,
             }

@@ -102,7 +102,7 @@ impl Session {
             let building = planned.builds.as_ref();
             let building = building.map(|(id, name)| Building { id: *id, name: name.clone() });
             self.note_build(building);
-            match self.submit_schema(SchemaChange { base_version, actions }).await {
+            match self.submit_schema(SchemaChange { database: Default::default(), base_version, actions }).await {
                 Err(e) if super::is_stale(&e) && attempts < PLANS_MAX => {
                     self.note_build(None);
                     attempts += 1;
@@ -172,7 +172,7 @@ impl Session {
                 }
                 moved.extend(late.ids.iter().copied());
                 let actions = vec![SchemaAction::MoveHome(late)];
-                self.submit_schema(SchemaChange { base_version: known.version, actions }).await?;
+                self.submit_schema(SchemaChange { database: Default::default(), base_version: known.version, actions }).await?;
             }
         }
         Ok(())

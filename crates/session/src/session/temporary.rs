@@ -164,7 +164,7 @@ impl Session {
             if actions.is_empty() {
                 return Ok(());
             }
-            match self.submit_schema(SchemaChange { base_version, actions }).await {
+            match self.submit_schema(SchemaChange { database: Default::default(), base_version, actions }).await {
                 Err(error) if super::is_stale(&error) => self.refresh_catalog().await?,
                 ended => return ended,
             }
