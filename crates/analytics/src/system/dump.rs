@@ -128,7 +128,7 @@ const NOT_MADE: &[&str] = &[
 /// The database, as a dump that can make it wants to know it.
 const DATABASE: &str = "SELECT 1262 AS tableoid, oid, datname, datdba, 'UTF8' AS encoding, 'C.UTF-8' AS datcollate, \
     'C.UTF-8' AS datctype, 0 AS datfrozenxid, CAST(NULL AS text) AS datacl, CAST(NULL AS text) AS acldefault, \
-    false AS datistemplate, -1 AS datconnlimit, 0 AS datminmxid, 'c' AS datlocprovider, \
+    datistemplate, datconnlimit, 0 AS datminmxid, 'c' AS datlocprovider, \
     CAST(NULL AS text) AS daticulocale, CAST(NULL AS text) AS datcollversion, CAST(NULL AS text) AS tablespace, \
     CAST(NULL AS text) AS description FROM pg_catalog.pg_database WHERE datname = current_database()";
 

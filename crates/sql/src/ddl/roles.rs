@@ -261,6 +261,11 @@ impl DdlContext<'_> {
         owned.chain(granted.map(|(object, _)| format!("privileges for {}", self.described(object)))).collect()
     }
 
+    /// Whether something is of the database that is changed.
+    fn is_own(&self, id: TableId) -> bool {
+        self.catalog.databases.of(id) == self.catalog.database() || self.catalog.seen_from.is_none()
+    }
+
     /// Kind and name of an object, as errors say them.
     pub(super) fn kind_and_name(&self, object: &Object) -> (&'static str, String) {
         let relation = |id: &TableId| match (self.catalog.table(*id), self.catalog.sequences.get(id)) {
@@ -276,8 +281,15 @@ impl DdlContext<'_> {
             },
         };
         match object {
-            Object::Database => ("database", self.database.to_string()),
+            Object::Database(id) => ("database", self.catalog.databases.name(*id).to_string()),
             Object::Schema(name) => ("schema", name.clone()),
+            Object::SchemaOf(of, name) => {
+                ("schema", format!("{name} of database {}", self.catalog.databases.name(*of)))
+            }
+            Object::Relation(id) | Object::Column(id, _) if !self.is_own(*id) => {
+                let of = self.catalog.databases.of(*id);
+                ("object", format!("{} of database {}", id.0, self.catalog.databases.name(of)))
+            }
             Object::Procedure(name) => ("procedure", name.clone()),
             Object::Relation(id) | Object::Column(id, _) => relation(id),
         }
