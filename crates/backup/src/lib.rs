@@ -75,7 +75,10 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             println!("{} as of {}: {}", args.to.display(), manifest.taken_at, manifest.summary());
             let others = create::other_databases(&args.url).await?;
             if !others.is_empty() {
-                println!("Not in it: other databases, each to be backed up by its own URL: {}", others.join(", "));
+                println!(
+                    "Not in it: other databases, each to be backed up by its own URL: {}",
+                    others.join(", ")
+                );
             }
         }
         Command::Verify(args) => {

@@ -20,9 +20,13 @@ async fn refused(server: &Server, region: usize, database: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_is_there_in_every_region_once_it_was_made_and_gone_once_it_was_dropped() {
-    for server in Server::with_each_engine(&[]) {
+    // Over a WAN the other regions hear of it long after it was answered.
+    let far = ["caerus", "perseus", "geogauss"]
+        .into_iter()
+        .map(|engine| Server::start_on("perseus3", &["--engine", engine], 3));
+    for server in Server::with_each_engine(&[]).chain(far) {
         let maker = server.session(0).await;
-        for round in 0..10 {
+        for round in 0..4 {
             let name = format!("round{round}");
             run(&maker, &format!("create database {name}")).await;
             let there = session(&server, 1 + round % 2, &name).await;
@@ -34,7 +38,10 @@ async fn a_database_is_there_in_every_region_once_it_was_made_and_gone_once_it_w
         }
         assert_eq!(refused(&server, 2, "nowhere").await, "3D000");
         assert_eq!(refused(&server, 2, "template1").await, "55000");
-        assert_eq!(value(&session(&server, 2, "postgres").await, "select current_database()").await, "postgres");
+        assert_eq!(
+            value(&session(&server, 2, "postgres").await, "select current_database()").await,
+            "postgres"
+        );
     }
 }
 
@@ -54,7 +61,7 @@ async fn one_name_means_another_table_in_another_database_in_every_region() {
         let (first, second) = (server.session(region).await, session(&server, region, "other").await);
         assert_eq!(value(&first, "select count(*) || ' ' || sum(k) from t").await, "100 5050");
         assert_eq!(value(&first, "select v from t where k = 7").await, "v7");
-        assert_eq!(value(&second, "select count(*) || ' ' || sum(price) from t").await, "50 1912.5");
+        assert_eq!(value(&second, "select count(*) || ' ' || sum(price)::float8 from t").await, "50 1912.5");
         assert_eq!(value(&second, "select at from t where name = 'n7'").await, "2026-02-03");
         assert_eq!(failure(&first, "select price from t").await.0, "42703");
         assert_eq!(failure(&first, "select * from child").await.0, "42P01");
@@ -87,14 +94,19 @@ async fn a_database_is_dropped_under_load_and_its_sessions_end() {
                 match client.simple_query("insert into t (v) values (1); select count(*) from t").await {
                     Ok(_) => count += 1,
                     Err(error) if ["40001", "40P01"].contains(&state(&error)) => {}
+                    // The table is on its way to this region.
+                    Err(error) if count == 0 && state(&error) == "42P01" => {}
                     Err(error) => return (count, state(&error).to_string(), client.is_closed()),
                 }
             }
         }));
     }
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
     let (code, message) = failure(&maker, "drop database busy").await;
-    assert_eq!((code.as_str(), message.as_str()), ("55006", "database \"busy\" is being accessed by other users"));
+    assert_eq!(
+        (code.as_str(), message.as_str()),
+        ("55006", "database \"busy\" is being accessed by other users")
+    );
     run(&first, "begin; insert into t (v) values (2)").await;
     run(&maker, "drop database busy with (force)").await;
     for worker in at_work {
@@ -110,7 +122,10 @@ async fn a_database_is_dropped_under_load_and_its_sessions_end() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(first.is_closed(), "a session in a block ends too");
-    assert_eq!(rows(&maker, "select datname from pg_stat_activity where datname = 'busy'").await.unwrap(), [""; 0]);
+    assert_eq!(
+        rows(&maker, "select datname from pg_stat_activity where datname = 'busy'").await.unwrap(),
+        [""; 0]
+    );
     run(&maker, "create database busy").await;
     let again = session(&server, 1, "busy").await;
     assert_eq!(failure(&again, "select * from t").await.0, "42P01");
@@ -144,8 +159,8 @@ async fn channels_and_listed_sessions_are_a_databases() {
     let maker = server.session(0).await;
     run(&maker, "create database other").await;
     let other = session(&server, 0, "other").await;
-    let told = "select datname, datid = (select oid from pg_database d where d.datname = a.datname) \
-                from pg_stat_activity a order by datname";
+    let told = "select a.datname, a.datid = d.oid from pg_stat_activity a join pg_database d on d.datname = a.datname \
+                order by 1";
     assert_eq!(rows(&other, told).await.unwrap(), ["meridian|t", "other|t"]);
     run(&maker, "set search_path = public; begin; create table t (k int); commit").await;
     let prepared = other.prepare("select 1 from pg_class where relname = 't'").await.unwrap();
@@ -185,12 +200,16 @@ async fn programs_of_postgresql_make_list_dump_and_drop_databases() {
     run(&inside, "create role clerk login; grant select on t to clerk").await;
     let listed = text(of_port("psql", port, &["-d", "postgres", "-l"]));
     for name in ["shop", "gone", "meridian", "postgres", "template0", "template1"] {
-        assert!(listed.lines().any(|line| line.split('|').next().is_some_and(|n| n.trim() == name)), "{listed}");
+        assert!(
+            listed.lines().any(|line| line.split('|').next().is_some_and(|n| n.trim() == name)),
+            "{listed}"
+        );
     }
     text(of_port("dropdb", port, &["gone"]));
     assert!(!of_port("dropdb", port, &["gone"]).status.success());
     text(of_port("dropdb", port, &["--if-exists", "gone"]));
-    let switched = text(of_port("psql", port, &["-d", "postgres", "-Atc", "\\c shop", "-c", "select v from t"]));
+    let switched =
+        text(of_port("psql", port, &["-d", "postgres", "-Atc", "\\c shop", "-c", "select v from t"]));
     assert!(switched.ends_with("one\n"), "{switched}");
 
     // A dump that makes the database, and one of all of them.
@@ -200,17 +219,22 @@ async fn programs_of_postgresql_make_list_dump_and_drop_databases() {
     assert!(all.contains("CREATE ROLE clerk") && all.contains("CREATE TABLE public.t"), "{all}");
     for script in [made, all] {
         let other = Server::start_with(&["--regions", "us"], 1);
-        let path = std::env::temp_dir().join(format!("meridian-all-{}-{}.sql", std::process::id(), other.ports[0]));
+        let path =
+            std::env::temp_dir().join(format!("meridian-all-{}-{}.sql", std::process::id(), other.ports[0]));
         std::fs::write(&path, &script).unwrap();
         if !script.contains("CREATE ROLE clerk") {
             let root = other.session_in(0, "root", "meridian").await.unwrap();
             run(&root, "create role clerk login; create role tester login superuser").await;
         }
-        let loaded = of_port("psql", other.ports[0], &["-U", "root", "-d", "postgres", "-qf", path.to_str().unwrap()]);
+        let loaded =
+            of_port("psql", other.ports[0], &["-U", "root", "-d", "postgres", "-qf", path.to_str().unwrap()]);
         let told = String::from_utf8_lossy(&loaded.stderr).into_owned();
         let wrong: Vec<&str> = told
             .lines()
-            .filter(|line| line.contains("ERROR") && !line.contains("role \"root\" already exists"))
+            .filter(|line| line.contains("ERROR"))
+            .filter(|line| {
+                !line.contains("\"root\" already exists") && !line.contains("\"meridian\" already exists")
+            })
             .collect();
         assert!(wrong.is_empty(), "{wrong:?}");
         let inside = other.session_in(0, "root", "shop").await.expect("it was made");

@@ -56,7 +56,8 @@ async fn run_script(server: &Server, name: &str, text: &str, failures: &mut Vec<
             speaker = session.to_string();
             if !sessions.contains_key(&speaker) {
                 let region = region.parse().expect("a region's number");
-                let (database, user) = (user.get(1).unwrap_or(&"meridian"), user.first().unwrap_or(&"tester"));
+                let (database, user) =
+                    (user.get(1).unwrap_or(&"meridian"), user.first().unwrap_or(&"tester"));
                 let opened = server.session_in(region, user, database).await;
                 sessions.insert(speaker.clone(), opened.expect("the user may log in"));
             }

@@ -12,13 +12,17 @@ use base::databases::{Database, missing};
 use base::error::{SqlResult, SqlState};
 use base::roles::{Object, Privileges};
 use base::schema::{Catalog, SchemaChange};
+use node::request::{Reply, Request};
 use sql::ddl::{self, DatabaseChange, Vacated};
 use sql::parse::OfDatabase;
 use sqlparser::ast::Statement;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Plans of one statement before it gives up on a catalog that keeps changing.
 const PLANS_MAX: usize = 64;
+/// A catalog is published as soon as the node's step is over.
+const PUBLISHED_WITHIN: Duration = Duration::from_millis(1);
 
 impl Gateway {
     /// The database that a user wants to connect to. Errors: 3D000, 55000, 42501, 53300.
@@ -26,8 +30,7 @@ impl Gateway {
         let mut catalog = self.catalog();
         if catalog.databases.named(name).is_none() {
             // It may have been made at another region just now.
-            Session::internal(self.clone()).refresh_catalog().await?;
-            catalog = self.catalog();
+            catalog = Session::internal(self.clone()).newest_catalog().await?;
         }
         let database = catalog.databases.named(name).ok_or_else(|| missing(name))?;
         self.admit_to(&catalog, user, database).map(|()| database.clone())
@@ -70,6 +73,26 @@ impl Session {
         }
     }
 
+    /// Waits until the node knows a catalog that holds every change that was answered before, wherever that was.
+    async fn newest_catalog(&mut self) -> SqlResult<Arc<Catalog>> {
+        let cluster = self.cluster().clone();
+        let consistency = self.settings.answered_level();
+        let Reply::Pinned(pinned) =
+            cluster.request(Request::Pin { consistency, token: self.token.clone() }).await?
+        else {
+            return Err(super::wrong_reply());
+        };
+        cluster.tell(Request::Unpin(pinned?.0));
+        let Reply::Catalog(newest) = cluster.request(Request::Catalog).await? else {
+            return Err(super::wrong_reply());
+        };
+        // Sessions look at what was published behind the node's step.
+        while cluster.catalog().version < newest.version {
+            tokio::time::sleep(PUBLISHED_WITHIN).await;
+        }
+        Ok(newest)
+    }
+
     pub(super) async fn run_database(&mut self, statement: &Statement) -> SqlResult<Response> {
         let Some(of) = sql::parse::of_database(statement)? else {
             return Err(SqlError::unsupported(ddl::first_words(statement)));
@@ -84,7 +107,7 @@ impl Session {
         }
         self.end_implicit().await?;
         // What others have made meanwhile counts: a name that is taken, a database that is gone.
-        self.refresh_catalog().await?;
+        self.newest_catalog().await?;
         for _ in 0..PLANS_MAX {
             self.look_up_catalog();
             let DatabaseChange { database, ddl, vacated } = match self.planned_database(&of) {

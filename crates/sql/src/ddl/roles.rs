@@ -75,8 +75,8 @@ impl DdlContext<'_> {
         let flags = [
             (create.login, ast::RoleOption::Login as fn(bool) -> ast::RoleOption),
             (create.inherit, ast::RoleOption::Inherit),
-            (create.bypassrls, ast::RoleOption::BypassRLS),
             (create.superuser, ast::RoleOption::SuperUser),
+            (create.bypassrls, ast::RoleOption::BypassRLS),
             (create.create_db, ast::RoleOption::CreateDB),
             (create.create_role, ast::RoleOption::CreateRole),
             (create.replication, ast::RoleOption::Replication),
@@ -138,6 +138,8 @@ impl DdlContext<'_> {
             O::CreateDB(on) => role.can_create_databases = *on,
             O::CreateRole(on) => role.can_create_roles = *on,
             O::BypassRLS(false) | O::Replication(false) => {}
+            // They do anyway.
+            O::BypassRLS(true) if role.is_superuser => {}
             O::BypassRLS(true) => return Err(SqlError::unsupported("BYPASSRLS")),
             O::Replication(true) => return Err(SqlError::unsupported("REPLICATION")),
             O::ConnectionLimit(e) => {
