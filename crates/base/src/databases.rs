@@ -119,6 +119,14 @@ impl Catalog {
         self.seen_from.unwrap_or(MERIDIAN)
     }
 
+    /// A database's schemas, in the catalog of the whole cluster.
+    pub fn schemas_of(&self, database: DatabaseId) -> &[String] {
+        match database {
+            MERIDIAN => &self.schemas,
+            other => self.databases.schemas.get(&other).map_or(&[], Vec::as_slice),
+        }
+    }
+
     /// What a database has of the catalog of the whole cluster; `None`: the catalog is that already. Of a database that is
     /// not there it is nothing.
     pub fn within(&self, database: DatabaseId) -> Option<Catalog> {
@@ -137,10 +145,7 @@ impl Catalog {
         Some(Catalog {
             version: self.version,
             next_id: self.next_id,
-            schemas: match database {
-                MERIDIAN => self.schemas.clone(),
-                other => self.databases.schemas.get(&other).cloned().unwrap_or_default(),
-            },
+            schemas: self.schemas_of(database).to_vec(),
             tables: kept(&self.tables, has),
             sequences: kept(&self.sequences, has),
             homes: kept(&self.homes, has),

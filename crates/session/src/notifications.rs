@@ -11,6 +11,7 @@
 
 use base::databases::{DatabaseId, Databases};
 use base::error::{SqlResult, SqlState};
+use base::schema::Catalog;
 use base::{Datum, SqlError};
 use sql::cancel::CancelHandle;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -174,6 +175,11 @@ impl Mailbox {
     }
 }
 
+/// The databases that there are; `None` while a node has no catalog yet.
+pub(crate) fn known_databases(catalog: &Catalog) -> Option<&Databases> {
+    (catalog.version > 0).then_some(catalog.databases.as_ref())
+}
+
 /// A session's database is gone.
 pub(crate) fn gone() -> SqlError {
     SqlError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection because its database was dropped")
@@ -327,8 +333,9 @@ impl Notifications {
         connected.values().filter(|of| of.database == database && !of.mailbox.has_ended()).count()
     }
 
-    /// Ends the sessions whose database is not among these any more.
-    pub(crate) fn end_missing(&self, databases: &Databases) {
+    /// Ends the sessions whose database a catalog has no more.
+    pub(crate) fn end_missing(&self, catalog: &Catalog) {
+        let Some(databases) = known_databases(catalog) else { return };
         for session in self.connected().values() {
             if !databases.all.contains_key(&session.database) {
                 session.mailbox.end();
@@ -361,7 +368,9 @@ mod tests {
         let of = |process| listener(&all, process, base::databases::POSTGRES.0);
         let (a, b) = (of(1), listener(&all, 2, 77));
         assert_eq!((all.count(DatabaseId(77)), all.count(base::databases::POSTGRES)), (1, 1));
-        all.end_missing(&Databases::default());
+        all.end_missing(&Catalog::default());
+        assert!(!b.mailbox.has_ended(), "a node that has no catalog yet says nothing");
+        all.end_missing(&Catalog { version: 1, ..Catalog::default() });
         assert!(b.mailbox.has_ended() && !a.mailbox.has_ended());
         assert_eq!(all.count(DatabaseId(77)), 0);
         drop(a);

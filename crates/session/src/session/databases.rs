@@ -66,7 +66,8 @@ impl Gateway {
 impl Session {
     /// Notes what the catalog says of the session's database: another name, or that it is gone.
     pub(super) fn note_database(&mut self) {
-        match self.known.databases.all.get(&self.database_id) {
+        let Some(databases) = crate::notifications::known_databases(&self.known) else { return };
+        match databases.all.get(&self.database_id) {
             Some(database) if database.name == self.database => {}
             Some(database) => self.database = database.name.clone(),
             None => self.told.listener.mailbox.end(),
@@ -99,6 +100,10 @@ impl Session {
         };
         let tag = of.what.tag();
         self.refuse_if_read_only(tag)?;
+        if self.runs_program() {
+            let told = format!("{tag} cannot be executed from a function");
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, told));
+        }
         if self.queue.is_block
             || self.transaction.as_ref().is_some_and(|open| !open.is_implicit || open.has_begun())
         {
@@ -127,7 +132,7 @@ impl Session {
                     }
                     ended => ended?,
                 }
-                self.gateway.notifications.end_missing(&self.gateway.catalog().databases);
+                self.gateway.notifications.end_missing(&self.gateway.catalog());
             }
             self.tell_notices(ddl.notices);
             return Ok(Response::Command(tag.into()));

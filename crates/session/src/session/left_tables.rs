@@ -43,11 +43,14 @@ impl Gateway {
     pub async fn drop_left_tables(self: Arc<Self>) {
         loop {
             // What cannot be dropped now is dropped later.
-            let databases = self.catalog().databases.clone();
-            for database in databases.all.keys() {
+            let catalog = self.catalog();
+            let has_some = |id: &&DatabaseId| {
+                catalog.schemas_of(**id).iter().any(|schema| temporary::is_temporary(schema))
+            };
+            for database in catalog.databases.all.keys().filter(has_some) {
                 let _ = self.drop_left(*database).await;
             }
-            self.notifications.end_missing(&databases);
+            self.notifications.end_missing(&catalog);
             let _ = tokio::time::timeout(EVERY, self.temporary.ended.notified()).await;
         }
     }
