@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Search path with time zone, and text.
+/// Database and search path with time zone, and text.
 pub(super) type PlanKey = (String, String);
 
 /// Plans kept at most.

@@ -28,6 +28,10 @@ pub(super) struct Names<'a> {
 impl Names<'_> {
     fn table(&self, name: &TableReference) -> Result<Arc<dyn TableSource>> {
         let (catalog, path) = (self.context.catalog, self.context.search_path);
+        if name.catalog().is_some_and(|database| database != self.context.database) {
+            let error = sql::names::cross_database(&name.to_string());
+            return Err(DataFusionError::External(Box::new(error)));
+        }
         let found =
             sql::temporary::schemas(name.schema(), path).find_map(|s| catalog.table_named(s, name.table()));
         if let Some(table) = found {

@@ -36,7 +36,12 @@ pub fn plan(
 ) -> SqlResult<Arc<QueryPlan>> {
     let plans = &context.analytics.plans;
     let key = (
-        format!("{};{}", sql::temporary::key_of(context.search_path, context.catalog), context.zone),
+        format!(
+            "{};{};{}",
+            context.catalog.database().0,
+            sql::temporary::key_of(context.search_path, context.catalog),
+            context.zone
+        ),
         statement.to_string(),
     );
     let (catalog, search_path, database) = (context.catalog, context.search_path, context.database);

@@ -33,6 +33,16 @@ pub async fn create(url: &str, backup: &Path) -> anyhow::Result<Manifest> {
     Ok(manifest)
 }
 
+/// Names of the databases that a backup of one leaves out.
+///
+/// # Errors
+/// The cluster cannot be asked.
+pub async fn other_databases(url: &str) -> anyhow::Result<Vec<String>> {
+    let client = connect(url).await?;
+    let sql = "SELECT datname FROM pg_catalog.pg_database WHERE datallowconn AND datname <> current_database() ORDER BY 1";
+    Ok(texts(&client, sql).await?.into_iter().flatten().flatten().collect())
+}
+
 async fn read(client: &Client, backup: &Path) -> anyhow::Result<Manifest> {
     // What is read from the catalog is of the same transaction, which ends if a table changes meanwhile.
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;

@@ -1,4 +1,4 @@
-//! Backups over the PostgreSQL wire protocol: tables and their rows as of one cut, in files with digests.
+//! Backups over the PostgreSQL wire protocol: a database's tables and their rows as of one cut, in files with digests.
 //!
 //! IN: a running cluster, a directory. OUT: a directory that [`verify()`] reads through and that [`restore()`] loads into
 //! another, empty cluster, of any engine, any number of regions and any later build. KEEPS:
@@ -6,7 +6,7 @@
 //!    before the backup began;
 //! 2. the manifest is written last, after every file was synced: a directory without one is no backup. It names each
 //!    file with its length, rows and SHA-256 digest, and ends with a digest of itself;
-//! 3. nothing is restored from a backup of which a byte differs, or into a cluster that has tables.
+//! 3. nothing is restored from a backup of which a byte differs, or into a database that has tables.
 //!
 //! It knows no other crate: a cluster is an address, and what a table is made of is read from its system catalogs.
 //!
@@ -26,17 +26,17 @@ use tokio_postgres::{Client, Config, NoTls};
 /// What `meridian backup` can do.
 #[derive(clap::Subcommand, Debug)]
 pub enum Command {
-    /// Write tables and rows as of one cut into a new directory
+    /// Write tables and rows of one database as of one cut into a new directory
     Create(CreateArgs),
     /// Read a whole backup and compare it with its digests
     Verify(FromArgs),
-    /// Verify a backup and load it into a running cluster that has no tables
+    /// Verify a backup and load it into a database that has no tables
     Restore(RestoreArgs),
 }
 
 #[derive(clap::Args, Debug)]
 pub struct CreateArgs {
-    /// The cluster, as postgres://user:password@host:port/database
+    /// The database, as postgres://user:password@host:port/database; a backup is of this one, so back up others by their own
     #[arg(long, value_name = "URL")]
     pub url: String,
     /// A directory, or a file:// URL of one; it must not exist or be empty
@@ -56,7 +56,7 @@ pub struct RestoreArgs {
     /// The backup: a directory, or a file:// URL of one
     #[arg(long, value_name = "DIRECTORY", value_parser = directory)]
     pub from: PathBuf,
-    /// The cluster to load it into, as postgres://user:password@host:port/database
+    /// The database to load it into, which has to be there, as postgres://user:password@host:port/database
     #[arg(long, value_name = "URL")]
     pub url: String,
     /// Leave out where tables live (home, home_by, replicated): for a cluster that has other regions
@@ -73,6 +73,13 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Create(args) => {
             let manifest = create::create(&args.url, &args.to).await?;
             println!("{} as of {}: {}", args.to.display(), manifest.taken_at, manifest.summary());
+            let others = create::other_databases(&args.url).await?;
+            if !others.is_empty() {
+                println!(
+                    "Not in it: other databases, each to be backed up by its own URL: {}",
+                    others.join(", ")
+                );
+            }
         }
         Command::Verify(args) => {
             let manifest = verify::verify(&args.from)?;

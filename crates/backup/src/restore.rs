@@ -1,4 +1,4 @@
-//! Loads a backup into a cluster that has no tables.
+//! Loads a backup into a database that has no tables.
 
 use crate::manifest::{Manifest, Statement, TableRows};
 use crate::verify::verify;
@@ -18,21 +18,21 @@ const PIECE_BYTES: usize = 256 << 10;
 const BATCH_ROWS: u32 = 5_000;
 
 /// # Errors
-/// The backup is damaged, the cluster has tables, or something cannot be made there: then what was made stays, and the
+/// The backup is damaged, the database has tables, or something cannot be made there: then what was made stays, and the
 /// error says so.
 pub async fn restore(backup: &Path, url: &str, without_placement: bool) -> anyhow::Result<Manifest> {
     let manifest = verify(backup)?;
     let client = connect(url).await?;
     if let Some(table) = schema::tables(&client).await?.first() {
         bail!(
-            "the cluster has tables, {}.{} among them; a backup is restored into an empty one. Start one with a new \
-             --data directory",
+            "the database has tables, {}.{} among them; a backup is restored into an empty one: CREATE DATABASE makes \
+             one",
             table.schema,
             table.name
         );
     }
     let restored = load(&client, backup, &manifest, without_placement).await;
-    restored.context("the cluster holds a part of the backup; drop it and restore into an empty one")?;
+    restored.context("the database holds a part of the backup; drop it and restore into an empty one")?;
     Ok(manifest)
 }
 

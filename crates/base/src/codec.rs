@@ -89,7 +89,7 @@ mod tests {
         let bytes = encode(&(7u32, "seven"));
         assert_eq!(decode::<(u32, String)>(&bytes).unwrap(), (7, "seven".to_string()));
         assert_eq!(decode::<(u32, String)>(&[]), Err(DecodeError::Empty));
-        assert_eq!(decode::<(u32, String)>(&[9, 7]), Err(DecodeError::Version { found: 9 }));
+        assert_eq!(decode::<(u32, String)>(&[7, 7]), Err(DecodeError::Version { found: 7 }));
         let mut long = bytes.clone();
         long.push(0);
         assert_eq!(decode::<(u32, String)>(&long), Err(DecodeError::TrailingBytes { count: 1 }));

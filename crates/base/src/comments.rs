@@ -78,6 +78,7 @@ impl Catalog {
                 .and_then(|relation| relation.shape().columns.get(*column as usize))
                 .is_some_and(|column| !column.hidden),
             Commented::Object(Object::Schema(name)) => self.schemas.contains(name),
+            Commented::Object(Object::Database(id)) => self.databases.all.contains_key(id),
             Commented::Object(_) => true,
             Commented::Constraint(id, name) => self.table(*id).is_some_and(|table| {
                 table.primary_key_name == *name

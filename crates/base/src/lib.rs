@@ -10,6 +10,7 @@ pub mod comments;
 pub mod commit;
 pub mod convert;
 pub mod cut;
+pub mod databases;
 pub mod datum;
 pub mod decimal;
 pub mod domain;

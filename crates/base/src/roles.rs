@@ -5,6 +5,7 @@
 //! is a superuser; memberships have no cycle; nothing here prints a verifier.
 
 use crate::TableId;
+use crate::databases::{DatabaseId, MERIDIAN, POSTGRES, PUBLIC_SCHEMA};
 use crate::error::{SqlError, SqlResult, SqlState};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,8 +58,11 @@ pub struct Role {
 /// Something that has an owner, or that privileges are granted on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Object {
-    Database,
+    Database(DatabaseId),
+    /// Of the database whose part of the catalog this stands in; of the whole cluster's, that of [`MERIDIAN`].
     Schema(String),
+    /// A schema of another database.
+    SchemaOf(DatabaseId, String),
     /// A table or a sequence.
     Relation(TableId),
     Column(TableId, u32),
@@ -197,18 +201,16 @@ impl Default for Roles {
             valid_until_us: None,
             member_of: BTreeMap::new(),
         };
-        let to_all = |held| BTreeMap::from([(PUBLIC, Rights { held, grantable: Privileges::NONE })]);
-        let rights = BTreeMap::from([
-            (Object::Database, to_all(Privileges::CONNECT | Privileges::TEMPORARY)),
-            (Object::Schema("public".into()), to_all(Privileges::USAGE)),
-        ]);
-        Roles {
+        let mut roles = Roles {
             next_id: FIRST_ROLE,
             roles: BTreeMap::from([(ROOT, root)]),
             owners: BTreeMap::new(),
-            rights,
+            rights: BTreeMap::new(),
             mock_secret: None,
-        }
+        };
+        roles.open_database(MERIDIAN);
+        roles.open_database(POSTGRES);
+        roles
     }
 }
 
@@ -346,6 +348,19 @@ impl Roles {
         self.forget(
             |object| matches!(object, Object::Relation(gone) | Object::Column(gone, _) if *gone == id),
         );
+    }
+    /// What everybody may do in a new database.
+    pub fn open_database(&mut self, id: DatabaseId) {
+        let to_all = |held| BTreeMap::from([(PUBLIC, Rights { held, grantable: Privileges::NONE })]);
+        let public = match id {
+            MERIDIAN => Object::Schema(PUBLIC_SCHEMA.into()),
+            other => Object::SchemaOf(other, PUBLIC_SCHEMA.into()),
+        };
+        self.rights.insert(Object::Database(id), to_all(Privileges::CONNECT | Privileges::TEMPORARY));
+        self.rights.insert(public, to_all(Privileges::USAGE));
+    }
+    pub fn forget_database(&mut self, id: DatabaseId) {
+        self.forget(|object| matches!(object, Object::Database(of) | Object::SchemaOf(of, _) if *of == id));
     }
     pub fn forget_schema(&mut self, name: &str) {
         self.forget(|object| matches!(object, Object::Schema(gone) if gone == name));

@@ -11,6 +11,7 @@ mod sequence;
 pub mod triggers;
 
 use crate::comments::{Commented, Comments};
+use crate::databases::{Database, DatabaseId, Databases};
 use crate::domain::Domain;
 use crate::enumeration::EnumType;
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -47,6 +48,9 @@ pub struct Catalog {
     pub comments: Arc<Comments>,
     pub types: Arc<UserTypes>,
     pub routines: Arc<Routines>,
+    pub databases: Arc<Databases>,
+    /// The database whose part of the catalog this is ([`Catalog::within`]); `None`: it is the whole cluster's.
+    pub seen_from: Option<DatabaseId>,
 }
 
 /// A table. Columns are never renumbered; a dropped one keeps its place.
@@ -131,6 +135,8 @@ pub enum Location {
 /// aborts and is planned anew.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SchemaChange {
+    /// Whose names it changes.
+    pub database: DatabaseId,
     pub base_version: u64,
     pub actions: Vec<SchemaAction>,
 }
@@ -165,6 +171,10 @@ pub enum SchemaAction {
     /// A new function or procedure, or what has become of one.
     PutRoutine(Routine),
     DropRoutine(TableId),
+    /// A new database, or what has become of one.
+    PutDatabase(Database),
+    /// Everything in it has been dropped before, in the same change.
+    DropDatabase(DatabaseId),
 }
 
 /// A table's way to another region.
@@ -205,6 +215,8 @@ impl Default for Catalog {
             comments: Arc::default(),
             types: Arc::default(),
             routines: Arc::default(),
+            databases: Arc::default(),
+            seen_from: None,
         }
     }
 }
@@ -246,17 +258,20 @@ impl Catalog {
 
     /// Applies a change, or says why it cannot be. Every partition computes the same.
     pub fn apply(&mut self, change: &SchemaChange) -> SqlResult<()> {
-        if change.base_version != self.version && !change.only_moves() {
+        let is_there = self.databases.all.contains_key(&change.database);
+        if (change.base_version != self.version || !is_there) && !change.only_moves() {
             return Err(stale_schema());
         }
-        let mut next = self.clone();
+        let part = self.within(change.database);
+        let before = part.as_ref().unwrap_or(self);
+        let mut next = before.clone();
         next.version += 1;
         for action in &change.actions {
             next.apply_one(action)?;
         }
-        next.follow_foreign_keys(self);
+        next.follow_foreign_keys(before);
         next.forget_comments();
-        *self = next;
+        *self = if part.is_some() { self.with(next) } else { next };
         Ok(())
     }
 
@@ -327,6 +342,8 @@ impl Catalog {
                 Arc::make_mut(&mut self.comments).set(what.clone(), text.as_deref());
             }
             SchemaAction::MoveHome(moved) => self.move_home(moved),
+            SchemaAction::PutDatabase(database) => self.put_database(database)?,
+            SchemaAction::DropDatabase(id) => self.drop_database(*id)?,
         }
         Ok(())
     }

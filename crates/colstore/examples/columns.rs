@@ -145,7 +145,9 @@ fn run(table: &Table, rows: impl Iterator<Item = Vec<Datum>>, count: usize) {
     println!("{} ({count} rows)", table.name);
     let mut catalog = Catalog::default();
     let actions = vec![SchemaAction::CreateTable(table.clone())];
-    catalog.apply(&SchemaChange { base_version: 0, actions }).expect("empty so far");
+    catalog
+        .apply(&SchemaChange { database: Default::default(), base_version: 0, actions })
+        .expect("empty so far");
     let mut plain_bytes = 0;
     let writes: Vec<RowWrite> = rows
         .map(|values| {

@@ -29,7 +29,7 @@ pub fn schema<'a>(
         next_id += 1 + table.indexes.len() as u32;
         SchemaAction::CreateTable(table)
     });
-    SchemaChange { base_version: 0, actions: actions.collect() }
+    SchemaChange { database: Default::default(), base_version: 0, actions: actions.collect() }
 }
 
 /// Makes the tables everywhere.

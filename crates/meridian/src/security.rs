@@ -109,7 +109,7 @@ pub async fn give_root(gateway: Arc<Gateway>, password: &str) -> anyhow::Result<
     if catalog.roles.named(ROOT_NAME).is_none_or(|root| root.verifier.is_some()) {
         return Ok(());
     }
-    let mut session = Session::new(gateway, ROOT_NAME, session::DATABASE);
+    let mut session = Session::new(gateway, ROOT_NAME, base::databases::MERIDIAN);
     let statement = format!("ALTER ROLE {ROOT_NAME} PASSWORD '{}'", password.replace('\'', "''"));
     for response in session.simple(&statement).await {
         response.map_err(|error| anyhow!("cannot give root a password: {}", error.message))?;

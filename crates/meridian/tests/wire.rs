@@ -24,6 +24,8 @@ mod computed_writes;
 mod config;
 #[path = "wire/conflicts.rs"]
 mod conflicts;
+#[path = "wire/databases.rs"]
+mod databases;
 #[path = "wire/ddl.rs"]
 mod ddl;
 #[path = "wire/depth.rs"]

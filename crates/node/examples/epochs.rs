@@ -125,7 +125,11 @@ fn filled(topology: &Arc<Topology>) -> Store {
     let mut access = AccessSet::default();
     access.add(P, Granule::Partition, AccessMode::Write);
     let actions = vec![SchemaAction::CreateTable(table())];
-    let program = TxnProgram::Schema(SchemaChange { base_version: Catalog::default().version, actions });
+    let program = TxnProgram::Schema(SchemaChange {
+        database: Default::default(),
+        base_version: Catalog::default().version,
+        actions,
+    });
     let transaction = Transaction {
         id: name(0, 1),
         program: Arc::new(program),

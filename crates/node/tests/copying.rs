@@ -181,7 +181,11 @@ impl Cluster {
             placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
         };
         let actions = vec![SchemaAction::CreateTable(table)];
-        self.submit(TxnProgram::Schema(SchemaChange { base_version: 0, actions }));
+        self.submit(TxnProgram::Schema(SchemaChange {
+            database: Default::default(),
+            base_version: 0,
+            actions,
+        }));
     }
 
     /// What a query over columns of this node sees, and the rows of all partitions where they run.

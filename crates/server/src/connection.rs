@@ -59,9 +59,8 @@ async fn begin(
         let Some(wish) = startup::hear(server, &settings, stream).await? else { return Ok(None) };
         server.drain.check_open().map_err(Ended::Refused)?;
         auth::authenticate(server, &settings, stream, &wish, peer).await?;
-        let admitted = server.admit(peer.ip(), &wish.user);
-        let opened = admitted.and_then(|place| Ok((place, startup::open(server, &wish, peer)?)));
-        let (place, mut session) = opened.map_err(Ended::Refused)?;
+        let place = server.admit(peer.ip(), &wish.user).map_err(Ended::Refused)?;
+        let mut session = startup::open(server, &wish, peer).await.map_err(Ended::Refused)?;
         let (secret, registered) = server.register(session.process_id(), session.cancel_handle());
         startup::greet(stream, &wish, &mut session, secret).await?;
         Ok(Some(Conversation {
@@ -143,6 +142,7 @@ impl Conversation {
             let mailbox = self.session.mailbox();
             let frame = tokio::select! {
                 biased;
+                error = mailbox.ended() => return Err(Ended::Refused(error)),
                 frame = stream.receive() => frame?,
                 () = mailbox.arrived(), if !is_open => {
                     self.send_notifications(stream)?;

@@ -99,16 +99,11 @@ fn wish(major: u16, minor: u16, parameters: Vec<(String, String)>) -> SqlResult<
     Ok(Wish { user, database, parameters, minor })
 }
 
-/// Opens the session that was wished for. Errors: 3D000, and what its settings are refused with.
-pub fn open(server: &Arc<Server>, wish: &Wish, peer: SocketAddr) -> SqlResult<Session> {
-    if wish.database != session::DATABASE {
-        return Err(SqlError::new(
-            SqlState::INVALID_CATALOG_NAME,
-            format!("database \"{}\" does not exist", wish.database),
-        )
-        .hint(format!("There is one database, \"{}\".", session::DATABASE)));
-    }
-    let mut session = Session::new(server.gateway.clone(), &wish.user, &wish.database);
+/// Opens the session that was wished for. Errors: 3D000, 42501, 53300, 55000, and what its settings are refused
+/// with.
+pub async fn open(server: &Arc<Server>, wish: &Wish, peer: SocketAddr) -> SqlResult<Session> {
+    let database = server.gateway.database(&wish.user, &wish.database).await?;
+    let mut session = Session::new(server.gateway.clone(), &wish.user, database.id);
     session.came_from(peer);
     tell_limits(&mut session, &server.limits);
     let is_options = |name: &str| name == "options";

@@ -7,11 +7,13 @@ use crate::remote_locks::Contention;
 use crate::temporary_tables::TemporaryTables;
 use analytics::Cluster;
 use analytics::{Analytics, NodeContext, RowsMemory};
+use base::databases::DatabaseId;
 use base::schema::Catalog;
 use sql::generators::{Generators, KeptCounts};
 use sql::interrupt::QueryThreads;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Limits of analytical queries.
 #[derive(Clone)]
@@ -53,6 +55,8 @@ pub struct Gateway {
     pub(crate) notifications: Arc<Notifications>,
     query_memory_bytes: usize,
     next_lock_owner: AtomicU64,
+    /// Parts of the catalog that databases have, each with the catalog that it is of.
+    parts: Mutex<BTreeMap<DatabaseId, (Arc<Catalog>, Arc<Catalog>)>>,
     /// Ids below were given to tables and sequences by transactions here, committed or not.
     ids_given: AtomicU32,
 }
@@ -82,6 +86,7 @@ impl Gateway {
             notifications: config.notifications,
             query_memory_bytes: config.query_memory_bytes,
             next_lock_owner: AtomicU64::new(start_us as u64),
+            parts: Mutex::default(),
             ids_given: AtomicU32::new(0),
         })
     }
@@ -107,6 +112,21 @@ impl Gateway {
     /// The catalog as the node knows it now.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.cluster.catalog()
+    }
+
+    /// A database's part of it; of one that is not there it has nothing.
+    pub fn catalog_of(&self, database: DatabaseId) -> Arc<Catalog> {
+        let whole = self.catalog();
+        let mut parts = self.parts.lock().expect("no panic while a part is looked up");
+        if let Some((of, part)) = parts.get(&database)
+            && Arc::ptr_eq(of, &whole)
+        {
+            return part.clone();
+        }
+        let part = whole.within(database).map_or_else(|| whole.clone(), Arc::new);
+        parts.retain(|id, _| whole.databases.all.contains_key(id));
+        parts.insert(database, (whole, part.clone()));
+        part
     }
 
     /// The node's clock in µs since 2000-01-01 UTC.

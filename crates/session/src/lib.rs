@@ -23,6 +23,3 @@ pub use sql::cancel::CancelHandle;
 pub use sql::interrupt::{QueryThreads, QueryThreadsLease};
 pub use sql::places::Places;
 pub use sql::types::{Column, ParameterType};
-
-/// The database that a cluster has.
-pub const DATABASE: &str = "meridian";

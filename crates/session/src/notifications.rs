@@ -1,15 +1,22 @@
 //! LISTEN and NOTIFY: messages between the sessions of one process.
 //!
+//! Channels are a database's. Who is connected to a database is known here too, as far as the process goes: DROP DATABASE
+//! has to know, and ends sessions through their mailboxes.
+//!
 //! IN: channels that sessions listen to; messages of transactions that have committed. OUT: messages in the mailbox of each
 //! session that listens to their channel. KEEPS: messages of one transaction stand together and in their order in every
 //! mailbox, and transactions stand in one order in all of them; what a session that has ended listened to is forgotten.
 //!
 //! Regions of one process share their messages. Processes do not: a session hears what is said in its own process.
 
+use base::databases::{DatabaseId, Databases};
 use base::error::{SqlResult, SqlState};
+use base::schema::Catalog;
 use base::{Datum, SqlError};
+use sql::cancel::CancelHandle;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Bytes that wait for one session, whose client is in a transaction or does not read.
@@ -83,10 +90,21 @@ fn invalid(message: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
-/// Who listens to what in a process.
+/// Who listens to what in a process, by channel and session.
+type Channels = BTreeMap<(DatabaseId, String), BTreeMap<i32, Arc<Mailbox>>>;
+
+/// Who listens to what in a process, and who is connected to which database.
 #[derive(Default)]
 pub struct Notifications {
-    channels: Mutex<BTreeMap<String, BTreeMap<i32, Arc<Mailbox>>>>,
+    channels: Mutex<Channels>,
+    connected: Mutex<BTreeMap<i32, Connected>>,
+}
+
+/// A session of the process.
+struct Connected {
+    database: DatabaseId,
+    mailbox: Arc<Mailbox>,
+    cancel: CancelHandle,
 }
 
 /// What waits for one session.
@@ -94,6 +112,8 @@ pub struct Notifications {
 pub struct Mailbox {
     waiting: Mutex<Waiting>,
     arrived: Notify,
+    has_ended: AtomicBool,
+    ending: Notify,
 }
 
 #[derive(Default)]
@@ -111,6 +131,27 @@ impl Mailbox {
                 return;
             }
             arrived.await;
+        }
+    }
+
+    /// The session has to end: its database is gone.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+        self.ending.notify_waiters();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Waits until the session has to end; answers why.
+    pub async fn ended(&self) -> SqlError {
+        loop {
+            let ending = self.ending.notified();
+            if self.has_ended() {
+                return gone();
+            }
+            ending.await;
         }
     }
 
@@ -134,16 +175,40 @@ impl Mailbox {
     }
 }
 
+/// The databases that there are; `None` while a node has no catalog yet.
+pub(crate) fn known_databases(catalog: &Catalog) -> Option<&Databases> {
+    (catalog.version > 0).then_some(catalog.databases.as_ref())
+}
+
+/// A session's database is gone.
+pub(crate) fn gone() -> SqlError {
+    SqlError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection because its database was dropped")
+}
+
 /// A session that may listen; dropping it ends that.
 pub(crate) struct Listener {
     all: Arc<Notifications>,
     process_id: i32,
+    database: DatabaseId,
     pub mailbox: Arc<Mailbox>,
 }
 
 impl Listener {
-    pub fn new(all: Arc<Notifications>, process_id: i32) -> Listener {
-        Listener { all, process_id, mailbox: Arc::default() }
+    pub fn new(
+        all: Arc<Notifications>,
+        process_id: i32,
+        database: DatabaseId,
+        cancel: CancelHandle,
+    ) -> Listener {
+        let mailbox: Arc<Mailbox> = Arc::default();
+        let connected = Connected { database, mailbox: mailbox.clone(), cancel };
+        all.connected().insert(process_id, connected);
+        Listener { all, process_id, database, mailbox }
+    }
+
+    /// The session is the gateway's own: nobody has to wait until it has ended.
+    pub fn is_nobodys(&self) {
+        self.all.connected().remove(&self.process_id);
     }
 
     /// Whether there is room for what a transaction says, before it commits. Errors: 54000.
@@ -155,11 +220,8 @@ impl Listener {
         });
         let wanted: BTreeSet<&String> = listens.collect();
         if !wanted.is_empty() {
-            let is_own = |(_, listeners): &(&String, &BTreeMap<i32, Arc<Mailbox>>)| {
-                listeners.contains_key(&self.process_id)
-            };
-            let heard: BTreeSet<&String> =
-                channels.iter().filter(is_own).map(|(channel, _)| channel).collect();
+            let own = channels.iter().filter(|(_, listeners)| listeners.contains_key(&self.process_id));
+            let heard: BTreeSet<&String> = own.map(|((_, channel), _)| channel).collect();
             if heard.union(&wanted).count() > CHANNELS_MAX {
                 let message = format!("cannot listen to more than {CHANNELS_MAX} channels");
                 return Err(SqlError::new(SqlState(*b"54000"), message).hint(
@@ -169,7 +231,7 @@ impl Listener {
         }
         for (channel, messages) in self.by_channel(said) {
             let bytes: usize = messages.iter().map(Notification::bytes).sum();
-            let listeners = channels.get(channel.as_ref()).into_iter().flat_map(BTreeMap::values);
+            let listeners = channels.get(&self.named(&channel)).into_iter().flat_map(BTreeMap::values);
             if listeners.into_iter().any(|mailbox| mailbox.waiting().bytes + bytes > WAITING_BYTES_MAX) {
                 let message = "too many notifications in the NOTIFY queue";
                 return Err(SqlError::new(SqlState(*b"54000"), message)
@@ -186,11 +248,13 @@ impl Listener {
         for one in said {
             match one {
                 Said::Listen(channel) => {
-                    let listeners = channels.entry(channel.clone()).or_default();
+                    let listeners = channels.entry(self.named(channel)).or_default();
                     listeners.insert(self.process_id, self.mailbox.clone());
                 }
                 Said::Unlisten(channel) => {
-                    channels.get_mut(channel).map(|listeners| listeners.remove(&self.process_id));
+                    channels
+                        .get_mut(&self.named(channel))
+                        .map(|listeners| listeners.remove(&self.process_id));
                 }
                 Said::UnlistenAll => self.unlisten_all(&mut channels),
                 Said::Notify(..) => {}
@@ -200,13 +264,19 @@ impl Listener {
         let messages = self.messages(said);
         let mut by_listener: BTreeMap<i32, (Arc<Mailbox>, Vec<Notification>)> = BTreeMap::new();
         for message in messages {
-            for (process, mailbox) in channels.get(message.channel.as_ref()).into_iter().flatten() {
+            let name = self.named(&message.channel);
+            for (process, mailbox) in channels.get(&name).into_iter().flatten() {
                 let of_it = by_listener.entry(*process).or_insert_with(|| (mailbox.clone(), Vec::new()));
                 of_it.1.push(message.clone());
             }
         }
         // Under the lock: transactions come in one order everywhere.
         by_listener.values().for_each(|(mailbox, messages)| mailbox.put(messages));
+    }
+
+    /// A channel of this session's database.
+    fn named(&self, channel: &str) -> (DatabaseId, String) {
+        (self.database, channel.to_string())
     }
 
     /// The messages among what was said, each once.
@@ -232,7 +302,7 @@ impl Listener {
         all
     }
 
-    fn unlisten_all(&self, channels: &mut BTreeMap<String, BTreeMap<i32, Arc<Mailbox>>>) {
+    fn unlisten_all(&self, channels: &mut Channels) {
         channels.values_mut().for_each(|listeners| {
             listeners.remove(&self.process_id);
         });
@@ -244,18 +314,68 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let mut channels = self.all.channels();
         self.unlisten_all(&mut channels);
+        drop(channels);
+        self.all.connected().remove(&self.process_id);
     }
 }
 
 impl Notifications {
-    fn channels(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, BTreeMap<i32, Arc<Mailbox>>>> {
+    fn channels(&self) -> MutexGuard<'_, Channels> {
         self.channels.lock().expect("no panic while listeners are looked up")
+    }
+    fn connected(&self) -> MutexGuard<'_, BTreeMap<i32, Connected>> {
+        self.connected.lock().expect("no panic while sessions are counted")
+    }
+
+    /// Sessions that are connected to a database, but for those that end.
+    pub(crate) fn count(&self, database: DatabaseId) -> usize {
+        let connected = self.connected();
+        connected.values().filter(|of| of.database == database && !of.mailbox.has_ended()).count()
+    }
+
+    /// Ends the sessions whose database a catalog has no more.
+    pub(crate) fn end_missing(&self, catalog: &Catalog) {
+        let Some(databases) = known_databases(catalog) else { return };
+        for session in self.connected().values() {
+            if !databases.all.contains_key(&session.database) {
+                session.mailbox.end();
+                session.cancel.cancel();
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn listener(all: &Arc<Notifications>, process: i32, database: u32) -> Listener {
+        Listener::new(all.clone(), process, DatabaseId(database), CancelHandle::default())
+    }
+
+    #[test]
+    fn a_channel_is_of_a_database() {
+        let all = Arc::new(Notifications::default());
+        let [a, b] = [(1, 7), (2, 8)].map(|(process, of)| listener(&all, process, of));
+        a.carry_out(&[Said::listen("c".into()).unwrap()]);
+        b.carry_out(&[Said::listen("c".into()).unwrap(), notify("b")]);
+        assert_eq!((payloads(&a), payloads(&b)), (vec![], vec!["b".to_string()]));
+    }
+
+    #[test]
+    fn sessions_end_with_their_database() {
+        let all = Arc::new(Notifications::default());
+        let of = |process| listener(&all, process, base::databases::POSTGRES.0);
+        let (a, b) = (of(1), listener(&all, 2, 77));
+        assert_eq!((all.count(DatabaseId(77)), all.count(base::databases::POSTGRES)), (1, 1));
+        all.end_missing(&Catalog::default());
+        assert!(!b.mailbox.has_ended(), "a node that has no catalog yet says nothing");
+        all.end_missing(&Catalog { version: 1, ..Catalog::default() });
+        assert!(b.mailbox.has_ended() && !a.mailbox.has_ended());
+        assert_eq!(all.count(DatabaseId(77)), 0);
+        drop(a);
+        assert_eq!(all.count(base::databases::POSTGRES), 0);
+    }
 
     fn notify(payload: &str) -> Said {
         Said::notify("c".into(), payload.into()).unwrap()
@@ -268,7 +388,7 @@ mod tests {
     #[test]
     fn a_session_listens_to_so_many_channels() {
         let all = Arc::new(Notifications::default());
-        let [a, b] = [1, 2].map(|process| Listener::new(all.clone(), process));
+        let [a, b] = [1, 2].map(|process| listener(&all, process, 7));
         let listen = |n: usize| Said::listen(format!("c{n}")).unwrap();
         let many: Vec<Said> = (0..CHANNELS_MAX).map(listen).collect();
         a.check_room(&many).unwrap();
@@ -283,7 +403,7 @@ mod tests {
     #[test]
     fn those_who_listen_get_each_message_of_a_transaction_once_and_in_order() {
         let all = Arc::new(Notifications::default());
-        let [a, b] = [1, 2].map(|process| Listener::new(all.clone(), process));
+        let [a, b] = [1, 2].map(|process| listener(&all, process, 7));
         b.carry_out(&[notify("lost")]);
         a.carry_out(&[Said::listen("c".into()).unwrap(), Said::listen("c".into()).unwrap()]);
         b.carry_out(&[notify("x"), notify("y"), notify("x")]);
@@ -297,7 +417,7 @@ mod tests {
     #[test]
     fn what_an_ended_session_listened_to_is_forgotten() {
         let all = Arc::new(Notifications::default());
-        let a = Listener::new(all.clone(), 1);
+        let a = listener(&all, 1, 7);
         a.carry_out(&[Said::listen("c".into()).unwrap(), Said::listen("d".into()).unwrap()]);
         a.carry_out(&[Said::Unlisten("d".into())]);
         assert_eq!(all.channels().len(), 1);
@@ -308,7 +428,7 @@ mod tests {
     #[test]
     fn what_waits_is_bounded() {
         let all = Arc::new(Notifications::default());
-        let [a, b] = [1, 2].map(|process| Listener::new(all.clone(), process));
+        let [a, b] = [1, 2].map(|process| listener(&all, process, 7));
         a.carry_out(&[Said::listen("c".into()).unwrap()]);
         let long = "x".repeat(PAYLOAD_BYTES_MAX - 1);
         let mut sent = 0;

@@ -16,6 +16,7 @@ mod copying;
 mod create_as;
 mod cursor;
 mod cuts;
+mod databases;
 mod ddl;
 mod explain;
 mod extensions;
@@ -76,6 +77,7 @@ use crate::response::{Response, TransactionStatus};
 use analytics::activity::{self, Activity};
 use analytics::{Cluster, Context};
 use base::cut::{Consistency, Freshness};
+use base::databases::DatabaseId;
 use base::error::{SqlResult, SqlState};
 use base::schema::Catalog;
 use base::{Datum, SqlError, Token};
@@ -94,6 +96,8 @@ use whole::Whole;
 pub struct Session {
     gateway: Arc<Gateway>,
     login: roles::Login,
+    database_id: DatabaseId,
+    /// Its name.
     database: String,
     settings: Settings,
     /// What this session has seen.
@@ -110,7 +114,7 @@ pub struct Session {
     activity: Arc<Activity>,
     /// A transaction was handed to the node, and no answer came.
     in_doubt: bool,
-    /// The node's catalog as the running statement knows it.
+    /// The database's part of the node's catalog as the running statement knows it.
     known: Arc<Catalog>,
     /// How the last query was answered.
     freshness: Option<Freshness>,
@@ -131,14 +135,16 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(gateway: Arc<Gateway>, user: &str, database: &str) -> Session {
+    pub fn new(gateway: Arc<Gateway>, user: &str, database_id: DatabaseId) -> Session {
         let cluster = &gateway.cluster;
+        let known = gateway.catalog_of(database_id);
+        let database = known.databases.name(database_id).to_string();
         let region = cluster.topology().region_name(cluster.region()).to_string();
         let activity = gateway.node.sessions.open(
             cluster.node().0,
             cluster.topology().nodes.len(),
             user,
-            database,
+            &database,
             gateway.now_us(),
         );
         let schema = gateway.temporary_schema(activity.process);
@@ -146,9 +152,11 @@ impl Session {
         if cluster.topology().unbounded_clocks {
             settings = settings.without_clocks();
         }
+        let cancel = CancelHandle::default();
         Session {
-            login: roles::Login::new(user, &cluster.catalog().roles),
-            database: database.into(),
+            login: roles::Login::new(user, &known.roles),
+            database_id,
+            database,
             settings,
             token: Token::default(),
             transaction: None,
@@ -157,11 +165,16 @@ impl Session {
             copy: None,
             running: Default::default(),
             cursors: BTreeMap::new(),
-            told: told::Told::new(Listener::new(gateway.notifications.clone(), activity.process)),
-            cancel: CancelHandle::default(),
+            told: told::Told::new(Listener::new(
+                gateway.notifications.clone(),
+                activity.process,
+                database_id,
+                cancel.clone(),
+            )),
+            cancel,
             activity,
             in_doubt: false,
-            known: cluster.catalog(),
+            known,
             freshness: None,
             sources: Vec::new(),
             temporary: temporary::OnCommit::default(),
@@ -314,6 +327,9 @@ impl Session {
     }
 
     fn refuse_if_failed(&mut self, statement: &Statement) -> SqlResult<()> {
+        if self.told.listener.mailbox.has_ended() {
+            return Err(crate::notifications::gone());
+        }
         if !matches!(statement, Statement::Rollback { .. }) {
             self.check_advisory()?;
         }
@@ -381,7 +397,8 @@ impl Session {
 
     /// Asks the node for its catalog, once per statement.
     fn look_up_catalog(&mut self) {
-        self.known = self.gateway.cluster.catalog();
+        self.known = self.gateway.catalog_of(self.database_id);
+        self.note_database();
     }
 
     fn context<'a>(&'a self, catalog: &'a Arc<Catalog>) -> Context<'a> {

@@ -63,6 +63,10 @@ pub fn find_named_sequence<'c>(
     name: &ObjectName,
 ) -> SqlResult<&'c Arc<Sequence>> {
     let parts = names::parts(name)?;
+    let database = catalog.databases.name(catalog.database());
+    if parts.len() > 2 && (parts.len() > 3 || parts[0] != database) {
+        return Err(names::cross_database(&name.to_string()));
+    }
     let (schema, last) = match parts.as_slice() {
         [.., schema, last] => (Some(schema.as_str()), last),
         [last] => (None, last),

@@ -6,6 +6,7 @@
 mod alter_table;
 mod comments;
 mod create_table;
+mod databases;
 mod dependents;
 mod domains;
 mod foreign_keys;
@@ -25,6 +26,7 @@ mod triggers;
 mod types;
 mod views;
 
+pub use databases::{DatabaseChange, Vacated, plan_database};
 pub use foreign_keys::definition as foreign_key_definition;
 pub use indexes::without_index;
 pub use later::{Building, Checking, Later};
@@ -191,6 +193,9 @@ fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl
 
 /// The start of a statement, to name it in an error.
 pub fn first_words(statement: &Statement) -> String {
+    if let Ok(Some(of)) = crate::parse::of_database(statement) {
+        return of.what.tag().into();
+    }
     let carried = crate::parse::carried_text(statement).map(str::to_uppercase);
     let text = carried.unwrap_or_else(|| statement.to_string());
     let words = text.split_whitespace().filter(|word| !["OR", "REPLACE"].contains(word));

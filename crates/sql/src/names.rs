@@ -40,8 +40,14 @@ pub fn qualified(name: &ObjectName, database: &str) -> SqlResult<(Option<String>
         [] => Ok((None, last)),
         [schema] => Ok((Some(schema.clone()), last)),
         [db, schema] if db == database => Ok((Some(schema.clone()), last)),
-        _ => Err(SqlError::unsupported(format!("cross-database reference \"{name}\""))),
+        _ => Err(cross_database(&name.to_string())),
     }
+}
+
+/// A name says another database than the session's.
+pub fn cross_database(name: &str) -> SqlError {
+    let told = format!("cross-database references are not implemented: {name}");
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told)
 }
 
 /// Finds a table along the search path. Errors: 42P01 with the name as written.

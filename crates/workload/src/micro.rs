@@ -156,7 +156,11 @@ mod tests {
         let topology = Topology::one_node_per_region(Wan::uniform("two", &["us", "eu"], 1, 100), 2);
         let mut catalog = Catalog::default();
         let table = MICRO.describe(&Placement::Hash, 6, &topology, 1);
-        let change = SchemaChange { base_version: 0, actions: vec![SchemaAction::CreateTable(table)] };
+        let change = SchemaChange {
+            database: Default::default(),
+            base_version: 0,
+            actions: vec![SchemaAction::CreateTable(table)],
+        };
         catalog.apply(&change).unwrap();
         let mut model = Model::new(catalog, topology);
         let id = model.catalog.require("micro").unwrap().id;

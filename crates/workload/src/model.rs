@@ -321,7 +321,7 @@ mod tests {
         let topology = Topology::one_node_per_region(Wan::uniform("one", &["here"], 1, 1), 1);
         let mut catalog = Catalog::default();
         let actions = vec![SchemaAction::CreateTable(BOOK.describe(&Placement::Plain, 0, &topology, 1))];
-        catalog.apply(&SchemaChange { base_version: 0, actions }).unwrap();
+        catalog.apply(&SchemaChange { database: Default::default(), base_version: 0, actions }).unwrap();
         let mut model = Model::new(catalog, topology);
         model.insert(TableId(1), &[Datum::Int(1), Datum::Int(4)]);
         model.call(&Reprice { declares }, &[]).unwrap();

@@ -167,7 +167,9 @@ mod tests {
         for spec in TABLES {
             let table = spec.describe(&placement, movr.homes as u32, &topology, catalog.next_id);
             let actions = vec![SchemaAction::CreateTable(table)];
-            catalog.apply(&SchemaChange { base_version: catalog.version, actions }).unwrap();
+            catalog
+                .apply(&SchemaChange { database: Default::default(), base_version: catalog.version, actions })
+                .unwrap();
         }
         let mut model = Model::new(catalog, topology);
         for (name, row) in movr.rows() {

@@ -1,7 +1,8 @@
-"""Django: its own migrations, an app's, the ORM, inspectdb."""
+"""Django: its own migrations, an app's, the ORM, inspectdb, and the test runner with a database of its own."""
 
 import io
 import os
+import subprocess
 import sys
 import types
 
@@ -85,3 +86,11 @@ with connection.cursor() as cursor:
 text = io.StringIO()
 call_command("inspectdb", "notes_note", stdout=text)
 assert "title = models.CharField(unique=True, max_length=40)" in text.getvalue(), text.getvalue()
+
+# `manage.py test` makes the database test_meridian, migrates it, runs the project's tests there and drops it.
+project = os.path.join(os.path.dirname(os.path.abspath(__file__)), "project")
+command = [sys.executable, "manage.py", "test", "--noinput"]
+subprocess.run(command, cwd=project, check=True, stdout=subprocess.DEVNULL)
+with connection.cursor() as cursor:
+    cursor.execute("SELECT count(*) FROM pg_database WHERE datname LIKE 'test_%'")
+    assert cursor.fetchone() == (0,)

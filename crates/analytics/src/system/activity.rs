@@ -5,6 +5,7 @@ use crate::activity::Activity;
 use crate::context::Context;
 use crate::node_context::NodeContext;
 use async_trait::async_trait;
+use base::databases::Databases;
 use base::{DataType, Datum};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
@@ -46,6 +47,7 @@ pub(super) struct ActivityTable {
     schema: SchemaRef,
     /// Users whose sessions may be looked at; `None`: all.
     users: Option<BTreeSet<String>>,
+    databases: Arc<Databases>,
 }
 
 impl ActivityTable {
@@ -54,7 +56,8 @@ impl ActivityTable {
         let names = || standing.has.iter().map(|id| roles.name(*id).to_string()).collect();
         let users = (!standing.is_superuser).then(names);
         let schema = Made::new(COLUMNS).into_table()?.schema();
-        Ok(ActivityTable { node: context.analytics.node.clone(), schema, users })
+        let databases = context.catalog.databases.clone();
+        Ok(ActivityTable { node: context.analytics.node.clone(), schema, users, databases })
     }
 }
 
@@ -82,8 +85,8 @@ impl TableProvider for ActivityTable {
         let mut made = Made::new(COLUMNS);
         made.rows = (self.node.sessions.all().iter())
             .map(|session| match &self.users {
-                Some(users) if !users.contains(&session.user) => hidden(session),
-                _ => row(session),
+                Some(users) if !users.contains(&session.user) => hidden(session, &self.databases),
+                _ => row(session, &self.databases),
             })
             .collect();
         made.into_table()?.scan(state, projection, filters, limit).await
@@ -91,9 +94,9 @@ impl TableProvider for ActivityTable {
 }
 
 /// What everybody may know of a session: that it is there, and whose it is.
-fn hidden(session: &Activity) -> Vec<Datum> {
+fn hidden(session: &Activity, databases: &Databases) -> Vec<Datum> {
     let shown = ["datid", "datname", "pid", "usesysid", "usename", "backend_type"];
-    let columns = COLUMNS.iter().zip(row(session));
+    let columns = COLUMNS.iter().zip(row(session, databases));
     columns
         .map(|((name, _), value)| match *name {
             "query" => Datum::text("<insufficient privilege>"),
@@ -103,12 +106,12 @@ fn hidden(session: &Activity) -> Vec<Datum> {
         .collect()
 }
 
-fn row(session: &Activity) -> Vec<Datum> {
+fn row(session: &Activity, databases: &Databases) -> Vec<Datum> {
     let now = session.now().clone();
     let text = |text: &str| Datum::text(text);
     let time = |us: Option<i64>| us.map_or(Datum::Null, Datum::Timestamp);
     vec![
-        Datum::Int(i64::from(super::pg_tables::DATABASE)),
+        databases.named(&session.database).map_or(Datum::Null, |of| Datum::Int(i64::from(of.id.0))),
         text(&session.database),
         Datum::Int(i64::from(session.process)),
         Datum::Null,

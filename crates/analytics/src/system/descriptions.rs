@@ -1,7 +1,7 @@
 //! Comments in the system catalog: `pg_description`, `obj_description(…)` and its kin.
 
 use super::Made;
-use super::pg_tables::{DATABASE, check_oid, primary_key_oid, schema_oid};
+use super::pg_tables::{check_oid, primary_key_oid, schema_oid};
 use super::triggers::TRIGGER;
 use crate::context::Context;
 use base::comments::Commented;
@@ -31,8 +31,8 @@ fn place(context: &Context<'_>, what: &Commented) -> Option<Place> {
         Commented::Object(Object::Relation(id)) => (CLASS, oid(*id), 0),
         Commented::Object(Object::Column(id, column)) => (CLASS, oid(*id), column + 1),
         Commented::Object(Object::Schema(name)) => (NAMESPACE, schema_oid(context, name), 0),
-        Commented::Object(Object::Database) => (DATABASES, DATABASE, 0),
-        Commented::Object(Object::Procedure(_)) => return None,
+        Commented::Object(Object::Database(id)) => (DATABASES, id.0, 0),
+        Commented::Object(Object::Procedure(_) | Object::SchemaOf(..)) => return None,
         Commented::Constraint(table, name) => (CONSTRAINT, constraint(context, *table, name)?, 0),
         Commented::Role(id) => (ROLES, id.0, 0),
     })

@@ -127,10 +127,10 @@ const NOT_MADE: &[&str] = &[
 
 /// The database, as a dump that can make it wants to know it.
 const DATABASE: &str = "SELECT 1262 AS tableoid, oid, datname, datdba, 'UTF8' AS encoding, 'C.UTF-8' AS datcollate, \
-    'C.UTF-8' AS datctype, 0 AS datfrozenxid, CAST(NULL AS text) AS datacl, CAST(NULL AS text) AS acldefault, \
-    false AS datistemplate, -1 AS datconnlimit, 0 AS datminmxid, 'c' AS datlocprovider, \
+    'C.UTF-8' AS datctype, 0 AS datfrozenxid, datacl, acldefault('d', datdba) AS acldefault, \
+    datistemplate, datconnlimit, 0 AS datminmxid, 'c' AS datlocprovider, \
     CAST(NULL AS text) AS daticulocale, CAST(NULL AS text) AS datcollversion, CAST(NULL AS text) AS tablespace, \
-    CAST(NULL AS text) AS description FROM pg_catalog.pg_database WHERE datname = current_database()";
+    shobj_description(oid, 'pg_database') AS description FROM pg_catalog.pg_database WHERE datname = current_database()";
 
 /// A question in words that can be planned; `None`: it is none of these.
 pub(super) fn question(statement: &Statement) -> Option<Statement> {

@@ -44,7 +44,6 @@ const FIRST_PRIMARY_KEY: u32 = 0x4000_0000;
 const FIRST_CHECK: u32 = 0x6000_0000;
 const CHECK_NUMBERS: u32 = 0x2000_0000;
 const CHECKS_MAX: usize = 128;
-pub(super) const DATABASE: u32 = 16_000;
 pub(super) const OWNER: u32 = 10;
 const BTREE: u32 = 403;
 const HASH: u32 = 405;

@@ -5,6 +5,7 @@
 
 use super::Made;
 use crate::context::Context;
+use base::databases::{DatabaseId, MERIDIAN};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::{Object, PRIVILEGES, PUBLIC, Privileges, RoleId, Roles, Standing, missing};
 use base::schema::Table;
@@ -101,8 +102,8 @@ pub(super) fn entries(context: &Context<'_>, object: &Object, of_owner: Privileg
     let roles = &context.catalog.roles;
     let granted = roles.rights.get(object)?;
     // What everybody may do from the beginning is not written out.
-    let is_common = matches!(object, Object::Database);
-    if is_common && Roles::default().rights.get(object) == Some(granted) {
+    let is_database = matches!(object, Object::Database(_));
+    if is_database && Roles::default().rights.get(&Object::Database(MERIDIAN)) == Some(granted) {
         return None;
     }
     let name_of = |id: RoleId| role_name(context, id).unwrap_or_default();
@@ -334,7 +335,17 @@ fn objects(context: &Context<'_>, function: &str, rest: &[Named]) -> SqlResult<(
             }
             (vec![Object::Schema(name)], false)
         }
-        "has_database_privilege" => (vec![Object::Database], false),
+        "has_database_privilege" => {
+            let name = name(&rest[0]);
+            let databases = &catalog.databases;
+            let by_number = || {
+                let id = name.parse().map(DatabaseId).ok()?;
+                databases.all.get(&id)
+            };
+            let found = databases.named(&name).or_else(by_number);
+            let found = found.ok_or_else(|| base::databases::missing(&name))?;
+            (vec![Object::Database(found.id)], false)
+        }
         "has_sequence_privilege" => {
             let name = name(&rest[0]);
             let sequence = sql::catalog::find_sequence(catalog, context.search_path, &name)?;

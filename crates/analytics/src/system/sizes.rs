@@ -7,7 +7,8 @@ use super::definitions::relation_named;
 use super::pg_tables::{Object, object};
 use crate::context::Context;
 use base::DataType;
-use base::error::{SqlError, SqlResult, SqlState};
+use base::databases::DatabaseId;
+use base::error::SqlResult;
 use base::schema::{Index, Table};
 
 /// What a row takes beside its values, and an entry of an index beside its key.
@@ -29,11 +30,20 @@ pub(super) fn bytes(
     fork: Option<&str>,
 ) -> SqlResult<Option<i64>> {
     if matches!(function, "pg_database_size" | "pg_tablespace_size") {
-        return match asked {
-            Asked::Name(name) if function == "pg_database_size" && name != context.database => {
-                let message = format!("database \"{name}\" does not exist");
-                Err(SqlError::new(SqlState(*b"3D000"), message))
+        let databases = &context.catalog.databases;
+        let other = match (&asked, function) {
+            (_, "pg_tablespace_size") => None,
+            (Asked::Name(name), _) if databases.named(name).is_none() => {
+                return Err(base::databases::missing(name));
             }
+            (Asked::Name(name), _) => databases.named(name),
+            (Asked::Number(number), _) => {
+                u32::try_from(*number).ok().and_then(|id| databases.all.get(&DatabaseId(id)))
+            }
+        };
+        return match other {
+            // What is in another database is not known here.
+            Some(other) if other.id != context.catalog.database() => Ok(Some(0)),
             _ => Ok(Some(signed(context.catalog.tables.values().map(|table| of_all(context, table)).sum()))),
         };
     }

@@ -198,7 +198,9 @@ mod tests {
 
     fn change(catalog: &mut Catalog, action: SchemaAction) {
         let base_version = catalog.version;
-        catalog.apply(&SchemaChange { base_version, actions: vec![action] }).unwrap();
+        catalog
+            .apply(&SchemaChange { database: Default::default(), base_version, actions: vec![action] })
+            .unwrap();
     }
 
     #[test]

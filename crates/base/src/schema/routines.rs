@@ -67,7 +67,7 @@ mod tests {
     }
 
     fn change(catalog: &mut Catalog, actions: Vec<SchemaAction>) -> SqlResult<()> {
-        catalog.apply(&SchemaChange { base_version: catalog.version, actions })
+        catalog.apply(&SchemaChange { database: Default::default(), base_version: catalog.version, actions })
     }
 
     #[test]

@@ -48,7 +48,9 @@ fn a_gap_in_a_log_is_our_mistake() {
 fn a_thousand_rows() -> ColumnStore {
     let mut catalog = Catalog::default();
     let actions = tables().into_iter().map(SchemaAction::CreateTable).collect();
-    catalog.apply(&SchemaChange { base_version: 0, actions }).expect("empty so far");
+    catalog
+        .apply(&SchemaChange { database: Default::default(), base_version: 0, actions })
+        .expect("empty so far");
     let options = Options {
         chunk_rows: 16,
         block_rows: 64,

@@ -137,6 +137,8 @@ pub fn value(rng: &mut Rng, data_type: DataType) -> Datum {
 pub fn both_tables() -> Arc<Catalog> {
     let mut catalog = Catalog::default();
     let actions = tables().into_iter().map(SchemaAction::CreateTable).collect();
-    catalog.apply(&SchemaChange { base_version: 0, actions }).expect("empty so far");
+    catalog
+        .apply(&SchemaChange { database: Default::default(), base_version: 0, actions })
+        .expect("empty so far");
     Arc::new(catalog)
 }

@@ -30,7 +30,9 @@ impl World {
         let mut knobs = rng.fork("knobs");
         let mut catalog = Catalog::default();
         let actions = tables().into_iter().map(SchemaAction::CreateTable).collect();
-        catalog.apply(&SchemaChange { base_version: 0, actions }).expect("empty so far");
+        catalog
+            .apply(&SchemaChange { database: Default::default(), base_version: 0, actions })
+            .expect("empty so far");
         let options = Options {
             chunk_rows: *knobs.pick(&[1, 4, 16]),
             block_rows: 64,
@@ -183,7 +185,11 @@ impl World {
                 SchemaAction::AlterTable(table)
             }
         };
-        let change = SchemaChange { base_version: newest.version, actions: vec![action] };
+        let change = SchemaChange {
+            database: Default::default(),
+            base_version: newest.version,
+            actions: vec![action],
+        };
         let mut next = newest;
         next.apply(&change).expect("made for it");
         let highest = self.model.logs.values().flatten().max().copied().unwrap_or_default();

@@ -109,7 +109,7 @@ async fn a_backup_of_a_cluster_in_use_is_one_cut_and_is_restored_into_an_empty_o
     assert!(succeeds(&["verify", "--from", &format!("file://{}", text(&to))]).contains("is whole"));
     // It goes nowhere but into an empty cluster, and only as it was written.
     assert!(
-        fails(&["restore", "--from", text(&to), "--url", &source.url(0)]).contains("the cluster has tables")
+        fails(&["restore", "--from", text(&to), "--url", &source.url(0)]).contains("the database has tables")
     );
     let file = to.join("tables/0001.copy");
     let whole = std::fs::read(&file).unwrap();

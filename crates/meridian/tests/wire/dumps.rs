@@ -79,12 +79,17 @@ pub fn is_there(program: &str) -> bool {
 }
 
 fn of_server(program: &str, server: &Server, arguments: &[&str]) -> Output {
+    of_port(program, server.ports[0], &[&["-d", "meridian"], arguments].concat())
+}
+
+/// What a program says of a server, in whatever database.
+pub fn of_port(program: &str, port: u16, arguments: &[&str]) -> Output {
     let mut command = Command::new(program);
-    command.args(["-h", "127.0.0.1", "-p", &server.ports[0].to_string(), "-U", "tester", "-d", "meridian"]);
+    command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-U", "tester"]);
     command.args(arguments).env("PGCONNECT_TIMEOUT", "10").output().expect("it runs")
 }
 
-fn text(output: Output) -> String {
+pub fn text(output: Output) -> String {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{told}");
     String::from_utf8(output.stdout).expect("UTF-8")

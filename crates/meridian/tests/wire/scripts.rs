@@ -7,7 +7,7 @@
 //! - `query` and a statement, `----`, and the rows it answers, each as `a|b`, NULL as NULL; `query sorted`
 //!   sorts both sides.
 //! - `session NAME REGION`: what follows is said by this session, connected to the region (0, 1 or 2);
-//!   `session NAME REGION USER`: by this user.
+//!   `session NAME REGION USER`: by this user; `session NAME REGION USER DATABASE`: in this database.
 
 use crate::server::{Server, rows, state};
 use std::collections::BTreeMap;
@@ -56,8 +56,9 @@ async fn run_script(server: &Server, name: &str, text: &str, failures: &mut Vec<
             speaker = session.to_string();
             if !sessions.contains_key(&speaker) {
                 let region = region.parse().expect("a region's number");
-                let user = user.first().unwrap_or(&"tester");
-                let opened = server.session_of(region, user).await;
+                let (database, user) =
+                    (user.get(1).unwrap_or(&"meridian"), user.first().unwrap_or(&"tester"));
+                let opened = server.session_in(region, user, database).await;
                 sessions.insert(speaker.clone(), opened.expect("the user may log in"));
             }
             continue;

@@ -63,7 +63,13 @@ impl Server {
 
     /// A session of another user in the n-th region. Errors: the user is refused.
     pub async fn session_of(&self, region: usize, user: &str) -> Result<Client, Error> {
-        let config = format!("host=127.0.0.1 port={} user={user} dbname=meridian", self.ports[region]);
+        self.session_in(region, user, "meridian").await
+    }
+
+    /// The same in a database. Errors: it is not there, too.
+    pub async fn session_in(&self, region: usize, user: &str, database: &str) -> Result<Client, Error> {
+        let port = self.ports[region];
+        let config = format!("host=127.0.0.1 port={port} user={user} dbname='{database}'");
         let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
         tokio::spawn(connection);
         Ok(client)

@@ -39,7 +39,10 @@ pub fn load(tpcc: &Tpcc, topology: &Topology, run: &mut dyn FnMut(TxnProgram, Ac
     for table in tpcc.catalog(&Placement::Plain, topology).tables.into_values() {
         let base_version = catalog.version;
         let actions = vec![SchemaAction::CreateTable(table.as_ref().clone())];
-        catalog = run(TxnProgram::Schema(SchemaChange { base_version, actions }), whole());
+        catalog = run(
+            TxnProgram::Schema(SchemaChange { database: Default::default(), base_version, actions }),
+            whole(),
+        );
     }
     for name in Table::ALL {
         let table = catalog.require(name.spec().name).expect("created").clone();

@@ -32,7 +32,11 @@ impl Pair {
             data
         };
         let mut pair = Pair { ordered: data(), evaluated: data(), topology: topology.clone(), sequence: 0 };
-        let change = SchemaChange { base_version: 0, actions: vec![SchemaAction::CreateTable(table())] };
+        let change = SchemaChange {
+            database: Default::default(),
+            base_version: 0,
+            actions: vec![SchemaAction::CreateTable(table())],
+        };
         let transaction = pair.transaction(TxnProgram::Schema(change));
         let place = Place::new(Rank(1), transaction.id);
         execute(&mut pair.ordered, &transaction, place).expect("it is created");

@@ -56,7 +56,11 @@ fn migrate(
     rows: &[(TableId, Vec<Datum>, WriteKind)],
 ) -> Result<(), SqlError> {
     let mut next = Catalog::clone(&w.catalog());
-    next.apply(&SchemaChange { base_version: next.version, actions: actions.clone() })?;
+    next.apply(&SchemaChange {
+        database: Default::default(),
+        base_version: next.version,
+        actions: actions.clone(),
+    })?;
     let writes = rows.iter().map(|(id, values, kind)| write(w, &next, *id, values, *kind)).collect();
     w.migrate(actions, writes)
 }
@@ -180,8 +184,11 @@ fn what_was_read_before_the_change_is_judged_without_it() {
     let read =
         |at| ReadGranule { partition: PartitionId(0), table: T, range: KeyRange::all(), columns: None, at };
     for (at, holds) in [(read_at, false), (w.now(), true)] {
-        let change =
-            SchemaChange { base_version: w.catalog().version, actions: vec![SchemaAction::DropTable(T)] };
+        let change = SchemaChange {
+            database: Default::default(),
+            base_version: w.catalog().version,
+            actions: vec![SchemaAction::DropTable(T)],
+        };
         let reads = (0..3).map(|p| ReadGranule { partition: PartitionId(p), ..read(at) }).collect();
         let rows = Validated { reads, writes: Vec::new() };
         let end = w.run(TxnProgram::Migration(Migration { change, rows }));

@@ -240,7 +240,11 @@ impl World {
     }
     pub fn schema(&mut self, actions: Vec<SchemaAction>) -> Result<(), SqlError> {
         let base_version = self.catalog().version;
-        match self.run(TxnProgram::Schema(SchemaChange { base_version, actions })) {
+        match self.run(TxnProgram::Schema(SchemaChange {
+            database: Default::default(),
+            base_version,
+            actions,
+        })) {
             Outcome::Committed { .. } => Ok(()),
             Outcome::Aborted(error) => Err(error),
         }
@@ -297,7 +301,8 @@ impl World {
         actions: Vec<SchemaAction>,
         writes: Vec<ValidatedWrite>,
     ) -> Result<(), SqlError> {
-        let change = SchemaChange { base_version: self.catalog().version, actions };
+        let change =
+            SchemaChange { database: Default::default(), base_version: self.catalog().version, actions };
         let rows = Validated { reads: Vec::new(), writes };
         match self.run(TxnProgram::Migration(Migration { change, rows })) {
             Outcome::Committed { .. } => Ok(()),

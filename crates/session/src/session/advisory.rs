@@ -6,6 +6,7 @@ use super::Session;
 use super::timeouts::for_lock;
 use crate::advisory_locks::{LockKey, Locker};
 use crate::gateway::Gateway;
+use base::databases::{DatabaseId, MERIDIAN};
 use base::error::{SqlResult, SqlState};
 use base::schema::{SchemaAction, SchemaChange};
 use base::{Datum, SqlError};
@@ -118,7 +119,13 @@ impl Drop for Held {
 impl Session {
     /// A session of the gateway's own, which no client knows of.
     pub(crate) fn internal(gateway: Arc<Gateway>) -> Session {
-        let mut session = Session::new(gateway, base::roles::ROOT_NAME, "meridian");
+        Session::internal_of(gateway, MERIDIAN)
+    }
+
+    /// The same in a database.
+    pub(crate) fn internal_of(gateway: Arc<Gateway>, database: DatabaseId) -> Session {
+        let mut session = Session::new(gateway, base::roles::ROOT_NAME, database);
+        session.told.listener.is_nobodys();
         session.gateway.node.sessions.close(session.activity.process);
         session.login.is_internal = true;
         session
@@ -132,7 +139,14 @@ impl Session {
                 return Ok(());
             }
             let actions = vec![SchemaAction::CreateSchema(SCHEMA.into())];
-            match self.submit_schema(SchemaChange { base_version: self.known.version, actions }).await {
+            match self
+                .submit_schema(SchemaChange {
+                    database: self.database_id,
+                    base_version: self.known.version,
+                    actions,
+                })
+                .await
+            {
                 Err(error) if super::is_stale(&error) => self.refresh_catalog().await?,
                 ended => return ended,
             }
@@ -145,6 +159,11 @@ impl Session {
             [Datum::Int(key)] => LockKey(format!("8:{key}")),
             [Datum::Int(class), Datum::Int(key)] => LockKey(format!("4:{class}:{key}")),
             _ => LockKey(String::new()),
+        };
+        // Keys are a database's.
+        let key = match self.database_id {
+            MERIDIAN => key,
+            other => LockKey(format!("{}:{}", other.0, key.0)),
         };
         match call.action {
             Action::Lock { waits, of_transaction } => {

@@ -97,7 +97,11 @@ impl Transaction {
     /// All changes so far as one, as they will be ordered: tables get the version that they will have.
     pub(super) fn rebuild(&mut self, base: Arc<Catalog>, actions: Vec<SchemaAction>) -> SqlResult<()> {
         let mut now = base.as_ref().clone();
-        now.apply(&SchemaChange { base_version: now.version, actions: actions.clone() })?;
+        now.apply(&SchemaChange {
+            database: base.database(),
+            base_version: now.version,
+            actions: actions.clone(),
+        })?;
         self.schema = actions;
         self.catalog = Some(OwnCatalog { base, now: Arc::new(now) });
         Ok(())
@@ -169,7 +173,11 @@ impl Transaction {
     pub fn migration(&self, topology: &base::topology::Topology) -> Option<base::txn::TxnProgram> {
         use base::txn::{Migration, TxnProgram};
         let own = self.catalog.as_ref().filter(|_| !self.schema.is_empty())?;
-        let change = SchemaChange { base_version: own.base.version, actions: self.schema.clone() };
+        let change = SchemaChange {
+            database: own.base.database(),
+            base_version: own.base.version,
+            actions: self.schema.clone(),
+        };
         if !self.has_reads() && !self.has_writes() {
             return Some(TxnProgram::Schema(change));
         }

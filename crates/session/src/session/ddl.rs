@@ -10,6 +10,7 @@ use super::write::Written;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
+use base::roles::Standing;
 use base::routines::Routine;
 use base::schema::triggers::Event;
 use base::schema::{Catalog, Index, SchemaAction, SchemaChange, Sequence, Table};
@@ -104,7 +105,8 @@ impl Session {
             let actions = planned.actions.clone();
             // Should the statement be given up, whoever ends it takes this away.
             self.note_later(planned.later.clone());
-            match self.submit_schema(SchemaChange { base_version, actions }).await {
+            match self.submit_schema(SchemaChange { database: self.database_id, base_version, actions }).await
+            {
                 Err(e) if super::is_stale(&e) && attempts < PLANS_MAX => {
                     self.note_later(None);
                     attempts += 1;
@@ -174,7 +176,12 @@ impl Session {
                 }
                 moved.extend(late.ids.iter().copied());
                 let actions = vec![SchemaAction::MoveHome(late)];
-                self.submit_schema(SchemaChange { base_version: known.version, actions }).await?;
+                self.submit_schema(SchemaChange {
+                    database: self.database_id,
+                    base_version: known.version,
+                    actions,
+                })
+                .await?;
             }
         }
         Ok(())
@@ -188,24 +195,33 @@ impl Session {
 
     pub(super) fn plan_ddl(&self, statement: &Statement) -> SqlResult<ddl::Ddl> {
         let catalog = self.gateway.with_free_ids(self.catalog());
-        let cluster = self.cluster();
         let standing = self.standing();
-        let context = DdlContext {
-            catalog: &catalog,
+        ddl::plan(&self.ddl_context(&catalog, &standing, &Planned(self)), statement)
+    }
+
+    /// What a change of a catalog is planned against.
+    pub(super) fn ddl_context<'a>(
+        &'a self,
+        catalog: &'a Arc<Catalog>,
+        standing: &'a Standing,
+        shapes: &'a Planned<'a>,
+    ) -> DdlContext<'a> {
+        let cluster = self.cluster();
+        DdlContext {
+            catalog,
             search_path: &self.settings.search_path,
             database: &self.database,
             topology: cluster.topology(),
             region: cluster.region(),
             generators: &self.gateway.node.generators,
             times: self.times(),
-            standing: &standing,
+            standing,
             secrets: &super::roles::Passwords,
-            shapes: &Planned(self),
+            shapes,
             is_alone: self.transaction.is_none(),
             checks_bodies: super::settings::boolean(self.settings.get("check_function_bodies"))
                 != Some(false),
-        };
-        ddl::plan(&context, statement)
+        }
     }
 
     /// Before the open transaction changes its catalog for the first time.

@@ -7,6 +7,7 @@
 use super::Session;
 use crate::gateway::Gateway;
 use base::TableId;
+use base::databases::DatabaseId;
 use base::error::SqlResult;
 use base::schema::{Catalog, SchemaAction, Sequence};
 use sql::temporary::{self, Owner};
@@ -37,23 +38,31 @@ impl Gateway {
         if is_temporary { Some(self.temporary.turn().await) } else { None }
     }
 
-    /// Drops what sessions of this node have left behind, of this life or a former one, as long as it is polled.
+    /// Drops what sessions of this node have left behind, of this life or a former one, and ends sessions whose database is
+    /// gone, as long as it is polled.
     pub async fn drop_left_tables(self: Arc<Self>) {
         loop {
             // What cannot be dropped now is dropped later.
-            let _ = self.drop_left().await;
+            let catalog = self.catalog();
+            let has_some = |id: &&DatabaseId| {
+                catalog.schemas_of(**id).iter().any(|schema| temporary::is_temporary(schema))
+            };
+            for database in catalog.databases.all.keys().filter(has_some) {
+                let _ = self.drop_left(*database).await;
+            }
+            self.notifications.end_missing(&catalog);
             let _ = tokio::time::timeout(EVERY, self.temporary.ended.notified()).await;
         }
     }
 
-    async fn drop_left(self: &Arc<Self>) -> SqlResult<()> {
-        if self.cluster.read_only().is_some() || self.left(&self.catalog()).is_empty() {
+    async fn drop_left(self: &Arc<Self>, database: DatabaseId) -> SqlResult<()> {
+        if self.cluster.read_only().is_some() || self.left(&self.catalog_of(database)).is_empty() {
             return Ok(());
         }
         let _turn = self.temporary.turn().await;
-        let before = self.catalog();
-        Session::internal(self.clone()).change_alone(|catalog| self.left(catalog)).await?;
-        let now = self.catalog();
+        let before = self.catalog_of(database);
+        Session::internal_of(self.clone(), database).change_alone(|catalog| self.left(catalog)).await?;
+        let now = self.catalog_of(database);
         let is_gone =
             |s: &&Arc<Sequence>| temporary::is_temporary(&s.schema) && !now.sequences.contains_key(&s.id);
         let gone: Vec<TableId> = before.sequences.values().filter(is_gone).map(|s| s.id).collect();

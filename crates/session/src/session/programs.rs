@@ -85,6 +85,11 @@ impl Session {
         }
     }
 
+    /// Whether a function, a procedure or a DO is running.
+    pub(super) fn runs_program(&self) -> bool {
+        self.prepared.programs.depth > 0
+    }
+
     /// Calls a function in the open transaction. Errors: 54001, and whatever it raises.
     pub(super) async fn call_routine(
         &mut self,

@@ -82,7 +82,14 @@ impl Session {
             if self.transaction.is_some() {
                 return self.open().change_catalog(&known, &actions).map(|()| id);
             }
-            match self.submit_schema(SchemaChange { base_version: catalog.version, actions }).await {
+            match self
+                .submit_schema(SchemaChange {
+                    database: self.database_id,
+                    base_version: catalog.version,
+                    actions,
+                })
+                .await
+            {
                 Err(error) if super::is_stale(&error) => self.refresh_catalog().await?,
                 ended => return ended.map(|()| id),
             }

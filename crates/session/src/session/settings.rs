@@ -137,6 +137,11 @@ impl NoticeLevel {
 }
 
 impl Settings {
+    /// A level whose cuts hold everything answered before, anywhere.
+    pub fn answered_level(&self) -> Consistency {
+        self.usual_consistency
+    }
+
     /// The session's level for what a transaction reads that may write: it is never below `regular`.
     pub fn strong_level(&self) -> Consistency {
         match self.consistency {

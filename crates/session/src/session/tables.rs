@@ -67,7 +67,7 @@ impl Session {
                     let told = "can only reindex the currently open database";
                     return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
                 }
-                (Object::Database, format!("database {name}"))
+                (Object::Database(self.database_id), format!("database {name}"))
             }
         };
         match catalog.roles.owns(&self.standing(), &object) {

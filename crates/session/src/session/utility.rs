@@ -128,8 +128,7 @@ impl Session {
                 analyze.table_name.iter().try_for_each(|name| self.has_relation(name))?;
                 done("ANALYZE")
             }
-            Statement::CreateDatabase { .. } => Err(SqlError::unsupported("CREATE DATABASE")
-                .hint("A cluster has one database; CREATE SCHEMA keeps names apart in it.")),
+            Statement::CreateDatabase { .. } => Box::pin(self.run_database(statement)).await,
             Statement::Query(query) => {
                 let create = Statement::CreateTable(super::create_as::select_into(query)?);
                 self.run_ddl(&create, parameters).await

@@ -308,7 +308,7 @@ impl Regions {
 
     /// A session in the n-th region.
     pub fn session(&self, region: usize) -> Session {
-        Session::new(self.gateways[region].clone(), "tester", "meridian")
+        Session::new(self.gateways[region].clone(), "tester", base::databases::MERIDIAN)
     }
 }
 

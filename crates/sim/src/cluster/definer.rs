@@ -100,7 +100,11 @@ impl Definer {
             .topology
             .partition_ids()
             .for_each(|p| access.add(p, Granule::Partition, AccessMode::Write));
-        let change = SchemaChange { base_version: catalog.version, actions: vec![action] };
+        let change = SchemaChange {
+            database: Default::default(),
+            base_version: catalog.version,
+            actions: vec![action],
+        };
         let (program, access) = (Arc::new(TxnProgram::Schema(change)), Arc::new(access));
         Request::Submit(Submission {
             program,

@@ -138,7 +138,11 @@ impl Layout {
         for partition in self.topology.partition_ids() {
             access.add(partition, Granule::Partition, AccessMode::Write);
         }
-        submission(TxnProgram::Schema(SchemaChange { base_version: 0, actions }), access, Token::default())
+        submission(
+            TxnProgram::Schema(SchemaChange { database: Default::default(), base_version: 0, actions }),
+            access,
+            Token::default(),
+        )
     }
     /// The transaction that inserts the rows that exist from the start.
     pub fn load(&self, token: Token) -> Submission {

@@ -99,7 +99,11 @@ impl Mover {
 pub fn move_table(layout: &Layout, moved: MoveHome) -> Submission {
     let mut access = AccessSet::default();
     layout.topology.partition_ids().for_each(|p| access.add(p, Granule::Partition, AccessMode::Write));
-    let change = SchemaChange { base_version: 0, actions: vec![SchemaAction::MoveHome(moved)] };
+    let change = SchemaChange {
+        database: Default::default(),
+        base_version: 0,
+        actions: vec![SchemaAction::MoveHome(moved)],
+    };
     let (program, access) = (Arc::new(TxnProgram::Schema(change)), Arc::new(access));
     Submission { program, access, token: Token::default(), request: None, isolation: Default::default() }
 }

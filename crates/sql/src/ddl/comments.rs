@@ -76,13 +76,10 @@ impl DdlContext<'_> {
                 let told = format!("schema \"{schema}\" does not exist");
                 Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, told))
             }
-            CommentObject::Database => match last(name)? {
-                name if name == self.database => Ok(Commented::Object(Object::Database)),
-                name => {
-                    let told = format!("database \"{name}\" does not exist");
-                    Err(SqlError::new(SqlState::INVALID_CATALOG_NAME, told))
-                }
-            },
+            CommentObject::Database => {
+                let database = self.database_named(&last(name)?)?;
+                Ok(Commented::Object(Object::Database(database.id)))
+            }
             CommentObject::Role | CommentObject::User => {
                 let ident = name.0.last().and_then(ObjectNamePart::as_ident);
                 let ident = ident.ok_or_else(|| SqlError::unsupported(format!("the name {name}")))?;

@@ -237,14 +237,12 @@ impl DdlContext<'_> {
                 (found, Privileges::OF_SCHEMA, "schema")
             }
             G::Databases(names) => {
-                for name in names {
+                let one = |name: &ast::ObjectName| {
                     let name = names::parts(name)?.pop().expect("a name has a part");
-                    if name != self.database {
-                        let message = format!("database \"{name}\" does not exist");
-                        return Err(SqlError::new(SqlState::INVALID_CATALOG_NAME, message));
-                    }
-                }
-                (vec![Object::Database], Privileges::OF_DATABASE, "database")
+                    self.database_named(&name).map(|database| Object::Database(database.id))
+                };
+                let found = names.iter().map(one).collect::<SqlResult<_>>()?;
+                (found, Privileges::OF_DATABASE, "database")
             }
             G::Procedure { name, .. } => {
                 let name = names::parts(name)?.pop().expect("a name has a part");
@@ -335,6 +333,10 @@ impl DdlContext<'_> {
         }
         Err(forbidden(format!("must be owner of {}", self.described(object))))
     }
+    /// The database that is changed.
+    pub(super) fn own_database(&self) -> Object {
+        Object::Database(self.catalog.database())
+    }
     /// Errors: 42501.
     pub(super) fn check_create(&self, schema: &str) -> SqlResult<()> {
         if crate::temporary::is_temporary(schema) {
@@ -360,7 +362,7 @@ impl DdlContext<'_> {
                 // Its tables are held against the right to make some.
                 SchemaAction::CreateSchema(name) if crate::temporary::is_temporary(name) => {}
                 SchemaAction::CreateSchema(name) => {
-                    if !self.roles().may(self.standing, &Object::Database, Privileges::CREATE) {
+                    if !self.roles().may(self.standing, &self.own_database(), Privileges::CREATE) {
                         return Err(denied("database", self.database));
                     }
                     owned.push(Object::Schema(name.clone()));
@@ -441,7 +443,7 @@ impl DdlContext<'_> {
                 SchemaAction::Comment(..) if !made.is_empty() => {}
                 SchemaAction::Comment(what, _) => self.check_commented(what)?,
                 // They were held against it when they were planned.
-                SchemaAction::Roles(_) => {}
+                SchemaAction::Roles(_) | SchemaAction::PutDatabase(_) | SchemaAction::DropDatabase(_) => {}
             }
         }
         if self.standing.role != ROOT {

@@ -75,8 +75,8 @@ impl DdlContext<'_> {
         let flags = [
             (create.login, ast::RoleOption::Login as fn(bool) -> ast::RoleOption),
             (create.inherit, ast::RoleOption::Inherit),
-            (create.bypassrls, ast::RoleOption::BypassRLS),
             (create.superuser, ast::RoleOption::SuperUser),
+            (create.bypassrls, ast::RoleOption::BypassRLS),
             (create.create_db, ast::RoleOption::CreateDB),
             (create.create_role, ast::RoleOption::CreateRole),
             (create.replication, ast::RoleOption::Replication),
@@ -138,6 +138,8 @@ impl DdlContext<'_> {
             O::CreateDB(on) => role.can_create_databases = *on,
             O::CreateRole(on) => role.can_create_roles = *on,
             O::BypassRLS(false) | O::Replication(false) => {}
+            // They do anyway.
+            O::BypassRLS(true) if role.is_superuser => {}
             O::BypassRLS(true) => return Err(SqlError::unsupported("BYPASSRLS")),
             O::Replication(true) => return Err(SqlError::unsupported("REPLICATION")),
             O::ConnectionLimit(e) => {
@@ -261,6 +263,11 @@ impl DdlContext<'_> {
         owned.chain(granted.map(|(object, _)| format!("privileges for {}", self.described(object)))).collect()
     }
 
+    /// Whether something is of the database that is changed.
+    fn is_own(&self, id: TableId) -> bool {
+        self.catalog.databases.of(id) == self.catalog.database() || self.catalog.seen_from.is_none()
+    }
+
     /// Kind and name of an object, as errors say them.
     pub(super) fn kind_and_name(&self, object: &Object) -> (&'static str, String) {
         let relation = |id: &TableId| match (self.catalog.table(*id), self.catalog.sequences.get(id)) {
@@ -276,8 +283,15 @@ impl DdlContext<'_> {
             },
         };
         match object {
-            Object::Database => ("database", self.database.to_string()),
+            Object::Database(id) => ("database", self.catalog.databases.name(*id).to_string()),
             Object::Schema(name) => ("schema", name.clone()),
+            Object::SchemaOf(of, name) => {
+                ("schema", format!("{name} of database {}", self.catalog.databases.name(*of)))
+            }
+            Object::Relation(id) | Object::Column(id, _) if !self.is_own(*id) => {
+                let of = self.catalog.databases.of(*id);
+                ("object", format!("{} of database {}", id.0, self.catalog.databases.name(of)))
+            }
             Object::Procedure(name) => ("procedure", name.clone()),
             Object::Relation(id) | Object::Column(id, _) => relation(id),
         }

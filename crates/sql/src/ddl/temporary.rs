@@ -5,7 +5,7 @@ use crate::names;
 use crate::temporary::{self, is_temporary};
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
-use base::roles::{Object, Privileges};
+use base::roles::Privileges;
 use base::schema::{Catalog, SchemaAction, Table};
 use sqlparser::ast;
 
@@ -83,7 +83,7 @@ impl DdlContext<'_> {
 
     /// Errors: 42501.
     pub(super) fn check_temporary(&self) -> SqlResult<()> {
-        match self.roles().may(self.standing, &Object::Database, Privileges::TEMPORARY) {
+        match self.roles().may(self.standing, &self.own_database(), Privileges::TEMPORARY) {
             true => Ok(()),
             false => Err(SqlError::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,

@@ -228,7 +228,11 @@ impl DdlContext<'_> {
                 return Err(SqlError::internal("this text alters a table"));
             };
             let altered = DdlContext { catalog: &catalog, ..*self }.alter_table(&alter)?;
-            let change = SchemaChange { base_version: catalog.version, actions: altered.actions };
+            let change = SchemaChange {
+                database: catalog.database(),
+                base_version: catalog.version,
+                actions: altered.actions,
+            };
             Arc::make_mut(&mut catalog).apply(&change)?;
             ddl.actions.extend(change.actions);
             ddl.notices.extend(altered.notices);

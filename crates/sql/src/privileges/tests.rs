@@ -52,7 +52,7 @@ fn catalog() -> Catalog {
         grant(Object::Column(TableId(2), 1), Privileges::SELECT | Privileges::UPDATE),
     ];
     actions.extend(changes.map(SchemaAction::Roles));
-    catalog.apply(&SchemaChange { base_version: 0, actions }).unwrap();
+    catalog.apply(&SchemaChange { database: Default::default(), base_version: 0, actions }).unwrap();
     catalog
 }
 

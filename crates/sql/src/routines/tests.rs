@@ -61,7 +61,7 @@ fn catalog() -> Catalog {
         routine(10, "rows", &[("n", INT)], ResultOf::SetOfRows(TableId(1)), "SELECT * FROM t WHERE id > n"),
     ];
     let mut catalog = Catalog::default();
-    catalog.apply(&SchemaChange { base_version: 0, actions }).unwrap();
+    catalog.apply(&SchemaChange { database: Default::default(), base_version: 0, actions }).unwrap();
     catalog
 }
 

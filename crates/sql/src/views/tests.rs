@@ -36,7 +36,7 @@ fn catalog() -> Catalog {
         view(4, "above", &["a"], 2, "SELECT called AS a FROM public.cheap"),
     ];
     let mut catalog = Catalog::default();
-    catalog.apply(&SchemaChange { base_version: 0, actions }).unwrap();
+    catalog.apply(&SchemaChange { database: Default::default(), base_version: 0, actions }).unwrap();
     catalog
 }
 

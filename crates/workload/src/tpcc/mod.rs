@@ -78,7 +78,8 @@ impl Tpcc {
         for spec in Table::ALL.iter().map(|table| table.spec()).chain(added) {
             let table = spec.describe(placement, self.warehouses as u32, topology, catalog.next_id);
             let actions = vec![SchemaAction::CreateTable(table)];
-            let change = SchemaChange { base_version: catalog.version, actions };
+            let change =
+                SchemaChange { database: Default::default(), base_version: catalog.version, actions };
             catalog.apply(&change).expect("an empty catalog takes the benchmark's tables");
         }
         catalog

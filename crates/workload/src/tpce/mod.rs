@@ -317,7 +317,9 @@ mod tests {
         for spec in &TABLES {
             let table = spec.describe(&Placement::Hash, 1, &topology, catalog.next_id);
             let actions = vec![SchemaAction::CreateTable(table)];
-            catalog.apply(&SchemaChange { base_version: catalog.version, actions }).unwrap();
+            catalog
+                .apply(&SchemaChange { database: Default::default(), base_version: catalog.version, actions })
+                .unwrap();
         }
         let mut model = Model::new(catalog, topology);
         for (name, values) in tpce.rows() {

@@ -1,10 +1,12 @@
 //! What a cluster has one of: `pg_database`, `pg_tablespace`, `pg_settings`, `pg_extension`, `pg_available_extensions`.
 
 use super::super::{Made, privileges};
-use super::{BOOL, DATABASE, INT, OID, OWNER, PG_CATALOG, TEXT, array_of, int, text, texts};
+use super::{BOOL, INT, OID, OWNER, PG_CATALOG, TEXT, array_of, int, text, texts};
 use crate::context::Context;
 use base::Datum;
+use base::databases::Database;
 use base::roles::{Object, Privileges};
+use std::sync::Arc;
 
 /// What is the same in every session; `SHOW ALL` tells the rest.
 pub(in super::super) const PRESET: [(&str, &str, &str); 5] = [
@@ -88,22 +90,26 @@ pub(super) fn database(context: &Context<'_>) -> Made {
         ("datcollversion", TEXT),
         ("datacl", TEXT),
     ]);
-    made.rows.push(vec![
-        int(DATABASE),
-        text(context.database),
-        int(OWNER),
-        int(6),
-        text("c"),
-        Datum::Bool(false),
-        Datum::Bool(true),
-        int(-1),
-        int(1663),
-        text("C.UTF-8"),
-        text("C.UTF-8"),
-        Datum::Null,
-        Datum::Null,
-        privileges::list(context, &Object::Database, Privileges::OF_DATABASE),
-    ]);
+    let row = |database: &Arc<Database>| {
+        let object = Object::Database(database.id);
+        vec![
+            int(database.id.0),
+            text(&database.name),
+            int(context.catalog.roles.owner_of(&object).0),
+            int(6),
+            text("c"),
+            Datum::Bool(database.is_template),
+            Datum::Bool(database.allows_connections),
+            database.connections_max.map_or(Datum::Int(-1), |max| Datum::Int(i64::from(max))),
+            int(1663),
+            text("C.UTF-8"),
+            text("C.UTF-8"),
+            Datum::Null,
+            Datum::Null,
+            privileges::list(context, &object, Privileges::OF_DATABASE),
+        ]
+    };
+    made.rows = context.catalog.databases.all.values().map(row).collect();
     made
 }
 

@@ -230,7 +230,11 @@ fn addition(catalog: &Catalog, scope: Scope) -> SchemaChange {
     added.name = format!("added{}", altered.columns.len());
     (added.data_type, added.missing) = (DataType::BigInt, Datum::Int(0));
     altered.columns.push(added);
-    SchemaChange { base_version: catalog.version, actions: vec![SchemaAction::AlterTable(altered)] }
+    SchemaChange {
+        database: Default::default(),
+        base_version: catalog.version,
+        actions: vec![SchemaAction::AlterTable(altered)],
+    }
 }
 
 fn everywhere(tables: &Tables) -> AccessSet {

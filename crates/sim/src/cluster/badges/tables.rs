@@ -138,7 +138,15 @@ impl Tables {
         for partition in self.topology.partition_ids() {
             access.add(partition, Granule::Partition, AccessMode::Write);
         }
-        submission(TxnProgram::Schema(SchemaChange { base_version: VERSION - 1, actions }), access, token)
+        submission(
+            TxnProgram::Schema(SchemaChange {
+                database: Default::default(),
+                base_version: VERSION - 1,
+                actions,
+            }),
+            access,
+            token,
+        )
     }
 
     /// Declares that a row is written.

@@ -239,7 +239,11 @@ fn moving(table: TableId, partitions: &[u16], to: u16) -> (TxnProgram, AccessSet
     partitions.iter().for_each(|p| access.add(*p, Granule::Partition, AccessMode::Write));
     let moved = MoveHome { table, ids: vec![table], partitions, to: RegionId(to) };
     (
-        TxnProgram::Schema(SchemaChange { base_version: 0, actions: vec![SchemaAction::MoveHome(moved)] }),
+        TxnProgram::Schema(SchemaChange {
+            database: Default::default(),
+            base_version: 0,
+            actions: vec![SchemaAction::MoveHome(moved)],
+        }),
         access,
     )
 }

@@ -642,7 +642,7 @@ fn one_copy_elsewhere_costs_a_round_trip_to_the_nearest_region() {
 #[test]
 fn a_change_of_the_catalog_is_answered_once_every_region_has_it() {
     let mut world = world(3);
-    let change = SchemaChange { base_version: 0, actions: Vec::new() };
+    let change = SchemaChange { database: Default::default(), base_version: 0, actions: Vec::new() };
     let ddl = world.submit_program(0, TxnProgram::Schema(change), access("w0 w1 w2"), Token::default());
     world.run_for_ms(120);
     assert!(!world.order(0, 0).is_empty() && !world.has_ended(&ddl));

@@ -1,0 +1,166 @@
+//! CREATE, ALTER and DROP DATABASE, and the database that a session is connected to.
+//!
+//! KEEPS: a database that is dropped or renamed has no session of this process when that is decided, but for those that
+//! FORCE ends; a session elsewhere ends once its node knows that its database is gone.
+
+use super::Session;
+use super::ddl::Planned;
+use crate::gateway::Gateway;
+use crate::response::Response;
+use base::SqlError;
+use base::databases::{Database, missing};
+use base::error::{SqlResult, SqlState};
+use base::roles::{Object, Privileges};
+use base::schema::{Catalog, SchemaChange};
+use node::request::{Reply, Request};
+use sql::ddl::{self, DatabaseChange, Vacated};
+use sql::parse::OfDatabase;
+use sqlparser::ast::Statement;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Plans of one statement before it gives up on a catalog that keeps changing.
+const PLANS_MAX: usize = 64;
+/// A catalog is published as soon as the node's step is over.
+const PUBLISHED_WITHIN: Duration = Duration::from_millis(1);
+
+impl Gateway {
+    /// The database that a user wants to connect to. Errors: 3D000, 55000, 42501, 53300.
+    pub async fn database(self: &Arc<Self>, user: &str, name: &str) -> SqlResult<Arc<Database>> {
+        let mut catalog = self.catalog();
+        if catalog.databases.named(name).is_none() {
+            // It may have been made at another region just now.
+            catalog = Session::internal(self.clone()).newest_catalog().await?;
+        }
+        let database = catalog.databases.named(name).ok_or_else(|| missing(name))?;
+        self.admit_to(&catalog, user, database).map(|()| database.clone())
+    }
+
+    fn admit_to(&self, catalog: &Catalog, user: &str, database: &Database) -> SqlResult<()> {
+        let name = &database.name;
+        if !database.allows_connections {
+            let told = format!("database \"{name}\" is not currently accepting connections");
+            return Err(SqlError::new(SqlState(*b"55000"), told));
+        }
+        let roles = &catalog.roles;
+        // Who is nobody is told so elsewhere.
+        let Some(role) = roles.acting(user) else { return Ok(()) };
+        let standing = roles.standing(role);
+        if !roles.may(&standing, &Object::Database(database.id), Privileges::CONNECT) {
+            let told = format!("permission denied for database \"{name}\"");
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, told)
+                .detail("User does not have CONNECT privilege."));
+        }
+        let Some(limit) = database.connections_max.filter(|_| !standing.is_superuser) else { return Ok(()) };
+        let sessions = self.node.sessions.all();
+        match sessions.iter().filter(|session| session.database == *name).count() < limit as usize {
+            true => Ok(()),
+            false => {
+                let told = format!("too many connections for database \"{name}\"");
+                Err(SqlError::new(SqlState::TOO_MANY_CONNECTIONS, told))
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Notes what the catalog says of the session's database: another name, or that it is gone.
+    pub(super) fn note_database(&mut self) {
+        let Some(databases) = crate::notifications::known_databases(&self.known) else { return };
+        match databases.all.get(&self.database_id) {
+            Some(database) if database.name == self.database => {}
+            Some(database) => self.database = database.name.clone(),
+            None => self.told.listener.mailbox.end(),
+        }
+    }
+
+    /// Waits until the node knows a catalog that holds every change that was answered before, wherever that was.
+    async fn newest_catalog(&mut self) -> SqlResult<Arc<Catalog>> {
+        let cluster = self.cluster().clone();
+        let consistency = self.settings.answered_level();
+        let Reply::Pinned(pinned) =
+            cluster.request(Request::Pin { consistency, token: self.token.clone() }).await?
+        else {
+            return Err(super::wrong_reply());
+        };
+        cluster.tell(Request::Unpin(pinned?.0));
+        let Reply::Catalog(newest) = cluster.request(Request::Catalog).await? else {
+            return Err(super::wrong_reply());
+        };
+        // Sessions look at what was published behind the node's step.
+        while cluster.catalog().version < newest.version {
+            tokio::time::sleep(PUBLISHED_WITHIN).await;
+        }
+        Ok(newest)
+    }
+
+    pub(super) async fn run_database(&mut self, statement: &Statement) -> SqlResult<Response> {
+        let Some(of) = sql::parse::of_database(statement)? else {
+            return Err(SqlError::unsupported(ddl::first_words(statement)));
+        };
+        let tag = of.what.tag();
+        self.refuse_if_read_only(tag)?;
+        if self.runs_program() {
+            let told = format!("{tag} cannot be executed from a function");
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, told));
+        }
+        if self.queue.is_block
+            || self.transaction.as_ref().is_some_and(|open| !open.is_implicit || open.has_begun())
+        {
+            let told = format!("{tag} cannot run inside a transaction block");
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, told));
+        }
+        self.end_implicit().await?;
+        // What others have made meanwhile counts: a name that is taken, a database that is gone.
+        self.newest_catalog().await?;
+        for _ in 0..PLANS_MAX {
+            self.look_up_catalog();
+            let DatabaseChange { database, ddl, vacated } = match self.planned_database(&of) {
+                Err(error) if super::is_stale(&error) => continue,
+                planned => planned?,
+            };
+            if let Some(vacated) = &vacated {
+                self.check_vacated(vacated)?;
+            }
+            if !ddl.actions.is_empty() {
+                let base_version = self.known.version;
+                let change = SchemaChange { database, base_version, actions: ddl.actions };
+                match self.submit_schema(change).await {
+                    Err(error) if super::is_stale(&error) => {
+                        self.refresh_catalog().await?;
+                        continue;
+                    }
+                    ended => ended?,
+                }
+                self.gateway.notifications.end_missing(&self.gateway.catalog());
+            }
+            self.tell_notices(ddl.notices);
+            return Ok(Response::Command(tag.into()));
+        }
+        Err(base::schema::stale_schema())
+    }
+
+    fn planned_database(&self, of: &OfDatabase) -> SqlResult<DatabaseChange> {
+        let (whole, catalog) = (self.gateway.catalog(), self.catalog());
+        if whole.version != catalog.version {
+            return Err(base::schema::stale_schema());
+        }
+        let catalog = self.gateway.with_free_ids(catalog);
+        let standing = self.standing();
+        ddl::plan_database(&self.ddl_context(&catalog, &standing, &Planned(self)), &whole, of)
+    }
+
+    /// Errors: 55006 while others are connected that are not ended.
+    fn check_vacated(&self, vacated: &Vacated) -> SqlResult<()> {
+        let count = match vacated.is_forced {
+            true => 0,
+            false => self.gateway.notifications.count(vacated.id),
+        };
+        if count == 0 {
+            return Ok(());
+        }
+        let told = format!("database \"{}\" is being accessed by other users", vacated.name);
+        let sessions = if count == 1 { "is 1 other session" } else { &format!("are {count} other sessions") };
+        Err(SqlError::new(SqlState(*b"55006"), told).detail(format!("There {sessions} using the database.")))
+    }
+}
