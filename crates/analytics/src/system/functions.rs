@@ -360,10 +360,7 @@ impl CatalogFunction {
     fn foreign_key_definition(&self, table: &Table, nth: usize) -> Option<String> {
         let key = table.foreign.own.get(nth)?;
         let parent = self.asked.catalog.table(key.table)?;
-        let name = match self.asked.search_path.contains(&parent.schema) {
-            true => parent.name.clone(),
-            false => format!("{}.{}", parent.schema, parent.name),
-        };
+        let name = definitions::relation_shown(&self.asked.context(), sql::lower::oid(parent.id).into());
         Some(sql::ddl::foreign_key_definition(table, key, parent, &name))
     }
 
