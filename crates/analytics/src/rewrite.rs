@@ -329,6 +329,15 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             let made = format!("CAST(make_timestamp({}) AS timestamptz)", parts.join(", "));
             sql::parse::parse_expr(&made).ok()
         }
+        ("jsonb_build_array" | "json_build_array", []) => {
+            sql::parse::parse_expr(&format!("CAST('[]' AS {})", &name[..name.len() - "_build_array".len()]))
+                .ok()
+        }
+        ("jsonb_build_object" | "json_build_object", []) => sql::parse::parse_expr(&format!(
+            "CAST('{{}}' AS {})",
+            &name[..name.len() - "_build_object".len()]
+        ))
+        .ok(),
         ("uuid_generate_v4", []) => sql::parse::parse_expr("gen_random_uuid()").ok(),
         // The library's takes no zone.
         ("date_trunc", [unit, at, zone]) => {

@@ -13,6 +13,7 @@ mod dump;
 mod format_type;
 mod function_names;
 mod functions;
+mod kept_subqueries;
 mod pg_tables;
 mod privileges;
 mod questions;
