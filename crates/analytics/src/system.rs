@@ -17,6 +17,7 @@ mod kept_subqueries;
 mod pg_tables;
 mod privileges;
 mod questions;
+mod reflection;
 mod routines;
 mod sizes;
 mod time_zones;

@@ -5,13 +5,13 @@ use super::domains::{self, check_definition};
 use super::function_names::FUNCTIONS;
 use super::pg_tables::{Object, PRESET, elements, object};
 use super::privileges::{self, Named};
+use super::reflection;
 use super::routines;
 use super::sizes;
 use crate::cluster::ReplicaCommand;
 use crate::context::{Context, OwnedContext};
-use base::expr::Expr as Scalar;
 use base::roles::RoleId;
-use base::schema::{Identity, Table};
+use base::schema::Table;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, Int32Array, Int64Array, ListBuilder,
     StringArray, StringBuilder,
@@ -24,7 +24,6 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use sql::ddl::indexes::written::{self, Style};
-use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -366,25 +365,6 @@ impl CatalogFunction {
         Some(sql::ddl::foreign_key_definition(table, key, parent, &name))
     }
 
-    /// What the sequence of an identity column counts by, as an object of JSON.
-    fn identity_options(&self, table: &Table, column: &str) -> Option<String> {
-        let number = table.column_named(column)?;
-        let identity = Some(table.columns[number].identity).filter(|identity| identity.is_identity())?;
-        let mut sequences = self.asked.catalog.sequences.values();
-        let sequence = sequences.find(|sequence| sequence.owner == Some((table.id, number)))?;
-        Some(format!(
-            "{{\"always\": {}, \"start\": {}, \"increment\": {}, \"minvalue\": {}, \"maxvalue\": {}, \
-             \"cache\": {}, \"cycle\": {}}}",
-            identity == Identity::Always,
-            sequence.start,
-            sequence.increment,
-            sequence.limits.min,
-            sequence.limits.max,
-            sequence.limits.cache,
-            sequence.limits.cycles,
-        ))
-    }
-
     /// Names of the columns of a constraint.
     fn key_names(&self, arrays: &[ArrayRef], row: usize) -> Option<Vec<String>> {
         let context = self.asked.context();
@@ -397,26 +377,7 @@ impl CatalogFunction {
         if self.name == MEMBER_OF {
             return Some(privileges::member_of(&context, role_id(arrays, row)?));
         }
-        let found = object(&context, number(arrays, 0, row)?)?;
-        let named = |table: &Table, columns: &[usize]| {
-            columns.iter().map(|column| table.columns[*column].name.clone()).collect()
-        };
-        match found {
-            Object::ForeignKey(table, nth) => Some(named(table, &table.foreign.own.get(nth)?.columns)),
-            Object::Check(table, nth) => {
-                let mut columns = BTreeSet::new();
-                table.checks.get(nth)?.expr.walk(&mut |e| {
-                    if let Scalar::Column(column) = e {
-                        columns.insert(*column);
-                    }
-                });
-                Some(named(table, &columns.into_iter().collect::<Vec<_>>()))
-            }
-            found => {
-                let (table, index) = definitions::index(found)?;
-                Some(written::column_names(table, &index))
-            }
-        }
+        reflection::columns(object(&context, number(arrays, 0, row)?)?)
     }
 
     fn text(&self, arrays: &[ArrayRef], row: usize) -> Option<String> {
@@ -447,18 +408,10 @@ impl CatalogFunction {
                 _ => None,
             },
             "meridian_identity" => match named()? {
-                Object::Table(t) => self.identity_options(t, &word(arrays, 1, row)?),
+                Object::Table(t) => reflection::identity_options(&context, t, &word(arrays, 1, row)?),
                 _ => None,
             },
-            // Its first column, as `table.column`.
-            "meridian_referenced" => match named()? {
-                Object::ForeignKey(t, nth) => {
-                    let key = t.foreign.own.get(nth)?;
-                    let parent = context.catalog.table(key.table)?;
-                    Some(format!("{}.{}", parent.name, parent.columns[*key.referenced.first()?].name))
-                }
-                _ => None,
-            },
+            "meridian_referenced" => reflection::referenced(&context, named()?),
             // The catalog keeps expressions as their text.
             "array_to_string" => listed(arrays, row),
             "obj_description" | "shobj_description" => {
