@@ -143,17 +143,23 @@ fn plan_now(
                 planning.try_resize(bytes as usize).map_err(|e| sql_error(e))?;
                 super::rewrite::tell_casts_apart(&mut rewritten, &analytics.state);
             }
-            let mut rewritten = for_catalog.unwrap_or(rewritten);
+            let (with_subqueries, mut rewritten) = for_catalog.unwrap_or((None, rewritten));
             super::rewrite::call_by_first_names(&mut rewritten, &analytics.state);
             let names =
                 |averages_spans| Names { analytics, context, with_hidden, asks_catalog, averages_spans };
-            let settled = |statement| match settled(&names(false), statement, &planning) {
+            let settled = |statement: &Statement| match settled(&names(false), statement, &planning) {
                 Err(error) if super::average_spans::is_refused(&error) => {
                     settled(&names(true), statement, &planning)
                 }
                 settled => settled,
             };
-            match settled(&rewritten) {
+            let kept = with_subqueries.and_then(|mut statement| {
+                super::rewrite::call_by_first_names(&mut statement, &analytics.state);
+                let plan = settled(&statement).ok()?;
+                // Whether subqueries can be joined is known at last here.
+                optimize(&analytics.state, &plan).is_ok().then_some(plan)
+            });
+            match kept.map_or_else(|| settled(&rewritten), Ok) {
                 // A relation's name is a column's too.
                 Err(error) if error.message.contains(NO_FIELDS) => {
                     let told_apart = super::rewrite::told_from_columns(&rewritten);

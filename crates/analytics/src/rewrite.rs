@@ -169,6 +169,9 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
             Err(SqlError::unsupported("a bit string"))
         }
         Expr::Value(value) => plain_number(&value.value),
+        Expr::UnaryOp { op: ast::UnaryOperator::BitwiseNot, expr } => {
+            sql::parse::parse_expr(&format!("(-1 - ({expr}))")).map(Some)
+        }
         Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e)),
         Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
         Expr::Function(function) => Ok(match json_functions::replaced(function)? {
@@ -326,6 +329,15 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             let made = format!("CAST(make_timestamp({}) AS timestamptz)", parts.join(", "));
             sql::parse::parse_expr(&made).ok()
         }
+        ("jsonb_build_array" | "json_build_array", []) => {
+            sql::parse::parse_expr(&format!("CAST('[]' AS {})", &name[..name.len() - "_build_array".len()]))
+                .ok()
+        }
+        ("jsonb_build_object" | "json_build_object", []) => sql::parse::parse_expr(&format!(
+            "CAST('{{}}' AS {})",
+            &name[..name.len() - "_build_object".len()]
+        ))
+        .ok(),
         ("uuid_generate_v4", []) => sql::parse::parse_expr("gen_random_uuid()").ok(),
         // The library's takes no zone.
         ("date_trunc", [unit, at, zone]) => {
@@ -344,6 +356,7 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         ("array_length", [array, dimension]) => {
             sql::parse::parse_expr(&format!("nullif(list_length({array}, {dimension}), 0)")).ok()
         }
+        ("host" | "masklen" | "family", [address]) => part_of_address(&name, address),
         (set, given) if let Some(rows) = rows_of_set(set, given) => Some(rows),
         // The same under another name.
         ("sign", [a]) => sql::parse::parse_expr(&format!("signum({a})")).ok(),
@@ -352,6 +365,17 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         ("every", [_]) => Some(renamed(function, "bool_and")),
         _ => None,
     }
+}
+
+/// A part of an `inet`, from its text: the address, a slash, and the length of the prefix.
+fn part_of_address(part: &str, address: &Expr) -> Option<Expr> {
+    let text = format!("CAST(CAST({address} AS inet) AS text)");
+    sql::parse::parse_expr(&match part {
+        "host" => format!("split_part({text}, '/', 1)"),
+        "masklen" => format!("CAST(split_part({text}, '/', 2) AS integer)"),
+        _ => format!("CASE WHEN strpos({text}, ':') > 0 THEN 6 WHEN {text} IS NOT NULL THEN 4 END"),
+    })
+    .ok()
 }
 
 /// A function that makes rows, in a list of columns. `None` for others.

@@ -39,6 +39,7 @@ pub(super) enum Argument {
     Bytes,
     Json,
     Jsonb,
+    Inet,
     /// Of an enumerated type.
     Label,
     /// Another number.
@@ -63,6 +64,7 @@ impl Argument {
             kinds::Kind::Known(DataType::Bytea) => Argument::Bytes,
             kinds::Kind::Known(DataType::Json) => Argument::Json,
             kinds::Kind::Known(DataType::Jsonb) => Argument::Jsonb,
+            kinds::Kind::Known(DataType::Inet) => Argument::Inet,
             kinds::Kind::Known(DataType::Enum(_)) => Argument::Label,
             kinds::Kind::Span => Argument::Span,
             kind @ kinds::Kind::Known(_) if kind.family().is_number() => Argument::Number,

@@ -149,7 +149,7 @@ fn refuse(operation: &str, a: DataType, b: DataType) -> Result<()> {
         DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => Some(Kind::Text),
         DataType::Date | DataType::Timestamp | DataType::TimestampTz => Some(Kind::Time),
         DataType::Time | DataType::Interval | DataType::Json | DataType::Jsonb => None,
-        DataType::Uuid | DataType::Bytea | DataType::Array(_) => None,
+        DataType::Uuid | DataType::Bytea | DataType::Array(_) | DataType::Inet => None,
         DataType::Enum(of) => Some(Kind::Label(of)),
     };
     let is_moment = |t| t == DataType::TimestampTz;

@@ -4,6 +4,7 @@ use base::decimal::Decimal;
 use base::element::Element;
 use base::enumeration::EnumType;
 use base::error::SqlResult;
+use base::inet::Inet;
 use base::schema::Table;
 use base::{DataType, Datum, SqlError};
 use bytes::BytesMut;
@@ -204,6 +205,7 @@ fn append_column(array: &dyn Array, data_type: DataType, rows: &mut [Vec<Datum>]
         }
         Arrow::BinaryView => each!(BinaryViewArray, |v: &[u8]| Datum::Bytes(v.into())),
         Arrow::FixedSizeBinary(_) => each!(FixedSizeBinaryArray, |v: &[u8]| match data_type {
+            DataType::Inet => Inet::of_key(v).map_or(Datum::Null, Datum::Inet),
             DataType::Uuid => Datum::Uuid(v.try_into().expect("16 bytes")),
             _ => Datum::Bytes(v.into()),
         }),

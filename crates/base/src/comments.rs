@@ -84,6 +84,7 @@ impl Catalog {
                 table.primary_key_name == *name
                     || table.indexes.iter().any(|index| index.constraint && index.name == *name)
                     || table.checks.iter().any(|check| check.name == *name)
+                    || table.foreign.own.iter().any(|key| key.name == *name)
             }),
             Commented::Role(id) => self.roles.roles.contains_key(id),
         }

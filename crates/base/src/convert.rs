@@ -109,6 +109,8 @@ pub fn cast(value: Datum, from: DataType, to: DataType) -> SqlResult<Datum> {
             // The value's own text; a truth value is spelled out here, and only here.
             let text = match &value {
                 Datum::Bool(b) => if *b { "true" } else { "false" }.to_string(),
+                // A cast says the prefix even where it is the whole address.
+                Datum::Inet(address) => format!("{}/{}", address.host(), address.prefix_bits()),
                 _ => crate::text::display_as(&value, from),
             };
             text_bounds::check(text.len())?;

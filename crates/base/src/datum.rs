@@ -7,6 +7,7 @@ use crate::decimal::Decimal;
 use crate::element::Element;
 use crate::enumeration::EnumType;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::inet::Inet;
 use crate::interval::Interval;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -53,6 +54,8 @@ pub enum DataType {
     Array(Element),
     /// Made by CREATE TYPE … AS ENUM; a value is the code of its label.
     Enum(EnumType),
+    /// An address of a host, with the length of its network's prefix.
+    Inet,
 }
 
 /// One value.
@@ -79,6 +82,7 @@ pub enum Datum {
     /// The canonical text of a `jsonb` value. A `json` value is a text.
     Json(Arc<str>),
     Array(Arc<[Datum]>),
+    Inet(Inet),
 }
 
 impl Datum {
@@ -138,6 +142,7 @@ impl Datum {
             Datum::Time(_) => DataType::Time,
             Datum::Interval(_) => DataType::Interval,
             Datum::Json(_) => DataType::Jsonb,
+            Datum::Inet(_) => DataType::Inet,
             Datum::Array(elements) => {
                 DataType::Array(Element::of(elements.iter().find_map(Datum::own_type)?)?)
             }
@@ -159,6 +164,7 @@ impl Datum {
             Datum::Time(_) => "time",
             Datum::Interval(_) => "interval",
             Datum::Json(_) => "jsonb",
+            Datum::Inet(_) => "inet",
             Datum::Array(_) => "array",
         }
     }
@@ -182,6 +188,7 @@ impl Datum {
             (Date(a), Timestamp(b)) => i64::from(*a).saturating_mul(US_PER_DAY).cmp(b),
             (Timestamp(a), Date(b)) => a.cmp(&i64::from(*b).saturating_mul(US_PER_DAY)),
             (Uuid(a), Uuid(b)) => a.cmp(b),
+            (Inet(a), Inet(b)) => a.cmp(b),
             (Bytes(a), Bytes(b)) => a.cmp(b),
             (Time(a), Time(b)) => a.cmp(b),
             (Interval(a), Interval(b)) => a.length_us().cmp(&b.length_us()),
@@ -286,6 +293,7 @@ impl DataType {
             DataType::Interval => "interval".into(),
             DataType::Json => "json".into(),
             DataType::Jsonb => "jsonb".into(),
+            DataType::Inet => "inet".into(),
             DataType::Array(of) => format!("{}[]", of.data_type().name()),
             DataType::Enum(of) => of.name(),
         }
@@ -335,6 +343,7 @@ impl DataType {
                 Datum::Timestamp(crate::convert::midnight(d)?)
             }
             (DataType::Uuid, v @ Datum::Uuid(_)) => v,
+            (DataType::Inet, v @ Datum::Inet(_)) => v,
             (DataType::Bytea, v @ Datum::Bytes(_)) => v,
             (DataType::Time, v @ Datum::Time(_)) => v,
             (DataType::Interval, v @ Datum::Interval(_)) => v,

@@ -18,7 +18,7 @@ enum Kind {
 }
 
 /// Types without limits, by their tags. Stored: new ones come at the end.
-const PLAIN: [DataType; 16] = [
+const PLAIN: [DataType; 17] = [
     DataType::Boolean,
     DataType::SmallInt,
     DataType::Integer,
@@ -35,6 +35,7 @@ const PLAIN: [DataType; 16] = [
     DataType::Interval,
     DataType::Json,
     DataType::Jsonb,
+    DataType::Inet,
 ];
 const NUMERIC: u8 = 100;
 const VARCHAR: u8 = 101;

@@ -67,6 +67,7 @@ impl Key {
             }
             Datum::Text(s) => self.push_bytes(s.as_bytes()),
             Datum::Bytes(b) => self.push_bytes(b),
+            Datum::Inet(address) => self.push_bytes(&address.key()),
             Datum::Time(us) => self.push_int(i128::from(*us)),
             Datum::Interval(interval) => self.push_int(interval.length_us()),
             Datum::Json(text) => self.push_bytes(&crate::json::sort_key_of(text)),

@@ -21,6 +21,7 @@ pub mod expr;
 pub mod hash;
 pub mod id;
 pub mod identifier;
+pub mod inet;
 pub mod interval;
 pub mod json;
 pub mod key;

@@ -10,6 +10,7 @@ pub use patch::RowPatch;
 use crate::datum::Datum;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::inet::{Inet, KEY_BYTES};
 use crate::interval::Interval;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -87,6 +88,7 @@ const INTERVAL: u8 = 12;
 const JSON: u8 = 13;
 /// The length of its elements in bytes, then the elements.
 const ARRAY: u8 = 14;
+const INET: u8 = 15;
 /// Tags from here on are short texts: SHORT_TEXT + length.
 const SHORT_TEXT: u8 = 64;
 /// Tags 16..64 are small integers −8..40.
@@ -208,6 +210,7 @@ impl<'a> Values<'a> {
                 skip_varint(&mut rest);
             }
             UUID => rest = rest.get(16..).unwrap_or_default(),
+            INET => rest = rest.get(KEY_BYTES..).unwrap_or_default(),
             TEXT | BYTES | JSON | ARRAY => {
                 let length = read_varint(&mut rest).unwrap_or(0) as usize;
                 rest = rest.get(length..).unwrap_or_default();
@@ -287,6 +290,10 @@ fn write(out: &mut Buffer, value: &Datum) {
             write_varint(out, text.len() as u128);
             out.extend_from_slice(text.as_bytes());
         }
+        Datum::Inet(address) => {
+            out.push(INET);
+            out.extend_from_slice(&address.key());
+        }
         Datum::Array(elements) => {
             let mut inside = Buffer::new();
             elements.iter().for_each(|element| write(&mut inside, element));
@@ -317,6 +324,7 @@ fn read(rest: &mut &[u8]) -> Option<Datum> {
         DATE => Datum::Date(i32::try_from(unzigzag(read_varint(rest)?)).ok()?),
         TIMESTAMP => Datum::Timestamp(i64::try_from(unzigzag(read_varint(rest)?)).ok()?),
         UUID => Datum::Uuid(take(rest, 16)?.try_into().ok()?),
+        INET => Datum::Inet(Inet::of_key(take(rest, KEY_BYTES)?)?),
         BYTES => {
             let length = usize::try_from(read_varint(rest)?).ok()?;
             Datum::Bytes(Arc::from(take(rest, length)?))

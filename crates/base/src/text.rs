@@ -9,6 +9,7 @@ use crate::convert;
 use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::inet::Inet;
 use crate::zone::Zone;
 use crate::{DataType, Datum};
 use clock::{parse_time, time_of_day};
@@ -108,6 +109,7 @@ pub fn parse_in(text: &str, data_type: DataType, zone: Zone) -> SqlResult<Datum>
             us.map(Datum::Timestamp).ok_or_else(|| date_out_of_range(text, data_type))
         }
         DataType::Uuid => parse_uuid(text).map(Datum::Uuid).ok_or_else(invalid),
+        DataType::Inet => Inet::parse(trimmed).map(Datum::Inet).ok_or_else(invalid),
         DataType::Bytea => match text.strip_prefix("\\x") {
             Some(hex) => parse_hex(hex).map(|b| Datum::Bytes(Arc::from(b))),
             None => unescape_bytea(text).map(|b| Datum::Bytes(Arc::from(b))).ok_or_else(invalid),

@@ -14,6 +14,7 @@
 //! | time | Time64(µs) |
 //! | interval | Interval(MonthDayNano); its time is cut at 292 years, as far as nanoseconds reach |
 //! | json | Utf8View of the text as it was written |
+//! | inet | FixedSizeBinary of its key, whose order is that of addresses |
 //! | jsonb | LargeBinary of the canonical text: nothing else is one, so that no function takes it for a text |
 //! | arrays | List of what their elements are |
 //! | enumerated types | Timestamp(s) of the zone `enum ID`, which nothing else has, so that a plan knows whose codes they are |
@@ -28,6 +29,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::IntervalMonthDayNano;
 use arrow_schema::{DataType as ArrowType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use base::decimal::Decimal;
+use base::inet::{Inet, KEY_BYTES};
 use base::interval::Interval;
 use base::schema::Table;
 use base::{DataType, Datum};
@@ -61,6 +63,7 @@ pub fn arrow_type(data_type: DataType) -> ArrowType {
         DataType::Time => ArrowType::Time64(TimeUnit::Microsecond),
         DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
         DataType::Jsonb => ArrowType::LargeBinary,
+        DataType::Inet => ArrowType::FixedSizeBinary(KEY_BYTES as i32),
         DataType::Array(of) => ArrowType::List(Arc::new(list_field(of.data_type()))),
         DataType::Enum(of) => ArrowType::Timestamp(TimeUnit::Second, Some(of.zone().into())),
     }
@@ -110,6 +113,9 @@ pub fn datum_at(data_type: DataType, array: &dyn Array, row: usize) -> Datum {
         DataType::Time => Datum::Time(array.as_primitive::<Time64MicrosecondType>().value(row)),
         DataType::Interval => {
             Datum::Interval(from_arrow_interval(array.as_primitive::<IntervalMonthDayNanoType>().value(row)))
+        }
+        DataType::Inet => {
+            Inet::of_key(array.as_fixed_size_binary().value(row)).map_or(Datum::Null, Datum::Inet)
         }
         DataType::Jsonb => {
             let text = std::str::from_utf8(array.as_binary::<i64>().value(row)).expect("JSON is UTF-8");

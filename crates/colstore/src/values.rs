@@ -6,11 +6,12 @@
 use crate::types::{EPOCH_DAYS, EPOCH_US, arrow_interval, arrow_type, list_field, write_uuid};
 use arrow_array::types::*;
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, LargeBinaryArray, ListArray, PrimitiveArray,
-    StringArray, StringViewArray,
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, LargeBinaryArray, ListArray,
+    PrimitiveArray, StringArray, StringViewArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use base::decimal::Decimal;
+use base::inet::{Inet, KEY_BYTES};
 use base::interval::Interval;
 use base::{DataType, Datum, Row};
 use std::sync::Arc;
@@ -57,6 +58,7 @@ impl Values {
             | DataType::Bytea
             | DataType::Json
             | DataType::Jsonb
+            | DataType::Inet
             | DataType::Array(_) => Store::Bytes { ends: Vec::with_capacity(capacity), data: Vec::new() },
             _ => Store::Int(Vec::with_capacity(capacity)),
         };
@@ -89,6 +91,9 @@ impl Values {
             (Store::Wide(out), Datum::Interval(interval), T::Interval) => out.push(packed(*interval)),
             (Store::Bytes { ends, data }, Datum::Text(s), T::Json) => append(ends, data, s.as_bytes()),
             (Store::Bytes { ends, data }, Datum::Json(s), T::Jsonb) => append(ends, data, s.as_bytes()),
+            (Store::Bytes { ends, data }, Datum::Inet(address), T::Inet) => {
+                append(ends, data, &address.key())
+            }
             (Store::Bytes { ends, data }, Datum::Array(elements), T::Array(_)) => {
                 append(ends, data, Row::of(elements).as_bytes())
             }
@@ -239,6 +244,7 @@ pub(crate) fn bytes_datum(data_type: DataType, bytes: &[u8]) -> Datum {
         DataType::Bytea => Datum::Bytes(Arc::from(bytes)),
         DataType::Jsonb => Datum::Json(Arc::from(std::str::from_utf8(bytes).expect("JSON is UTF-8"))),
         DataType::Array(_) => Datum::Array(elements(bytes).into()),
+        DataType::Inet => Datum::Inet(Inet::of_key(bytes).expect("an address is kept as its key")),
         _ => Datum::text(std::str::from_utf8(bytes).expect("texts are UTF-8")),
     }
 }
@@ -306,7 +312,7 @@ pub(crate) fn wide_to_arrow(data_type: DataType, values: &[i128], nulls: Option<
     bytes_to_arrow(data_type, offsets, Buffer::from_vec(data), nulls)
 }
 
-/// Byte strings between `offsets` of `data`, as Binary, LargeBinary, List or Utf8View.
+/// Byte strings between `offsets` of `data`, as Binary, FixedSizeBinary, LargeBinary, List or Utf8View.
 pub(crate) fn bytes_to_arrow(
     data_type: DataType,
     offsets: Vec<i32>,
@@ -315,6 +321,15 @@ pub(crate) fn bytes_to_arrow(
 ) -> ArrayRef {
     if let DataType::Array(of) = data_type {
         return lists(of.data_type(), &offsets, &data, nulls);
+    }
+    if data_type == DataType::Inet {
+        // The slot of a null is empty; here it has a width.
+        let width = KEY_BYTES as i32;
+        let slots = offsets.windows(2).flat_map(|at| match at[1] - at[0] == width {
+            true => data[at[0] as usize..at[1] as usize].to_vec(),
+            false => vec![0; KEY_BYTES],
+        });
+        return Arc::new(FixedSizeBinaryArray::new(width, slots.collect::<Vec<u8>>().into(), nulls));
     }
     if data_type == DataType::Jsonb {
         let offsets = offsets.into_iter().map(i64::from).collect::<Vec<_>>();

@@ -3,6 +3,7 @@
 use base::datum::US_PER_DAY;
 use base::decimal::Decimal;
 use base::error::{SqlError, SqlResult, SqlState};
+use base::inet::Inet;
 use base::interval::Interval;
 use base::{DataType, Datum};
 use bytes::Buf;
@@ -145,6 +146,7 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
             integer().filter(|_| bytes.len() == 8).map(Datum::Timestamp)
         }
         DataType::Uuid => bytes.try_into().ok().map(Datum::Uuid),
+        DataType::Inet => Inet::of_wire(bytes).map(Datum::Inet),
         DataType::Bytea => Some(Datum::Bytes(Arc::from(bytes))),
         DataType::Time => {
             integer().filter(|us| bytes.len() == 8 && (0..=US_PER_DAY).contains(us)).map(Datum::Time)

@@ -143,20 +143,25 @@ fn replacement(
             let of_each = |elem: Vec<Expr>| {
                 let elem = elem.into_iter().map(|e| match e {
                     // Bound already, and cast to what it was declared as.
-                    Expr::Cast { .. } => Ok(e),
+                    Expr::Cast { ref data_type, .. }
+                        if names::data_type(data_type).is_ok_and(|is| is == of) =>
+                    {
+                        Ok(e)
+                    }
                     e => crate::parse::parse_expr(&format!("CAST({e} AS {})", type_name(of))),
                 });
                 let elem = elem.collect::<SqlResult<Vec<_>>>()?;
                 Ok(Some(Expr::Array(ast::Array { elem, named: true })))
             };
-            match expr.as_mut() {
+            match without_parentheses(expr) {
                 // An empty one needs its type.
                 Expr::Array(array) if !array.elem.is_empty() => of_each(std::mem::take(&mut array.elem))?,
                 Expr::Value(value) => match &value.value {
                     Value::SingleQuotedString(text) => match elements(&Datum::text(text), of)? {
                         Some(elem) if !elem.is_empty() => of_each(elem)?,
                         _ => {
-                            **expr = Expr::Array(ast::Array { elem: Vec::new(), named: true });
+                            *without_parentheses(expr) =
+                                Expr::Array(ast::Array { elem: Vec::new(), named: true });
                             None
                         }
                     },
@@ -173,6 +178,13 @@ fn replacement(
         }
         _ => None,
     })
+}
+
+fn without_parentheses(e: &mut Expr) -> &mut Expr {
+    match e {
+        Expr::Nested(inner) => without_parentheses(inner),
+        e => e,
+    }
 }
 
 /// The text of an array without a type as an array of texts without one: they take the type of what they meet.
@@ -252,14 +264,15 @@ mod tests {
 
     #[test]
     fn a_cast_says_the_elements_type() {
-        let mut s = statement("select unnest($1::int[]), '{a,b}'::text[], 1 = any('{}'::int[])");
+        let mut s =
+            statement("select unnest($1::int[]), '{a,b}'::text[], 1 = any('{}'::int[]), (('{1}'))::int[]");
         let arrays = parameters(&s, &[]);
         assert_eq!(arrays, BTreeSet::from([0]));
         bind(&mut s, &arrays, &[DataType::Integer], &[Datum::text("{4,5}")]).unwrap();
         assert_eq!(
             s.to_string(),
             "SELECT unnest(ARRAY[CAST(4 AS INTEGER), CAST(5 AS INTEGER)]), \
-             ARRAY[CAST('a' AS TEXT), CAST('b' AS TEXT)], false"
+             ARRAY[CAST('a' AS TEXT), CAST('b' AS TEXT)], false, ARRAY[CAST(1 AS INTEGER)]"
         );
     }
 

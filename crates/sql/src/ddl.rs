@@ -377,7 +377,7 @@ impl DdlContext<'_> {
         let scope = Scope::table(table, None);
         let lowered = lowering
             .exprs(&scope)
-            .condition(expr, "CHECK")
+            .constraint(expr)
             .map_err(|r: Refusal| r.or(|| SqlError::unsupported(format!("CHECK ({expr})"))))?;
         let mut has_holes = false;
         lowered.walk(&mut |e| has_holes |= matches!(e, Expr::Column(c) if !bind::is_table_column(*c)));

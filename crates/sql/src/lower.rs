@@ -315,6 +315,7 @@ pub fn short_type_name(data_type: DataType) -> String {
         DataType::Interval => "interval",
         DataType::Json => "json",
         DataType::Jsonb => "jsonb",
+        DataType::Inet => "inet",
         DataType::Enum(of) => return of.description().name.clone(),
         DataType::Array(of) => return format!("_{}", short_type_name(of.data_type())),
     };

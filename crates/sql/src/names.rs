@@ -199,12 +199,13 @@ fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
         "bool" => DataType::Boolean,
         "json" => DataType::Json,
         "jsonb" => DataType::Jsonb,
+        "inet" => DataType::Inet,
         "interval" => DataType::Interval,
         "time" => DataType::Time,
-        "timetz" | "jsonpath" | "inet" | "cidr" | "macaddr" | "money" | "xml" | "bit" | "varbit"
-        | "point" | "line" | "box" | "path" | "polygon" | "circle" | "tsvector" | "tsquery" | "hstore"
-        | "citext" | "oid" | "regclass" | "regtype" | "regproc" | "regprocedure" | "int4range"
-        | "int8range" | "tsrange" => {
+        "timetz" | "jsonpath" | "cidr" | "macaddr" | "money" | "xml" | "bit" | "varbit" | "point"
+        | "line" | "box" | "path" | "polygon" | "circle" | "tsvector" | "tsquery" | "hstore" | "citext"
+        | "oid" | "regclass" | "regtype" | "regproc" | "regprocedure" | "int4range" | "int8range"
+        | "tsrange" => {
             return Err(SqlError::unsupported(format!("type {word}")));
         }
         _ => return made_by_users(None, word).ok_or_else(|| undefined(name, word)),

@@ -68,7 +68,7 @@ pub fn oid(id: TableId) -> u32 {
 }
 
 /// Types with their arrays, by PostgreSQL's object ids.
-const ARRAYS: [(u32, u32); 21] = [
+const ARRAYS: [(u32, u32); 22] = [
     (16, 1000),
     (17, 1001),
     (19, 1003),
@@ -89,6 +89,7 @@ const ARRAYS: [(u32, u32); 21] = [
     (1186, 1187),
     (1700, 1231),
     (2950, 2951),
+    (869, 1041),
     (3802, 3807),
 ];
 
@@ -134,6 +135,7 @@ pub fn type_oid(data_type: DataType) -> u32 {
         DataType::Interval => INTERVAL_OID,
         DataType::Json => 114,
         DataType::Jsonb => 3802,
+        DataType::Inet => 869,
         DataType::Array(of) => array_oid(type_oid(of.data_type())),
         DataType::Enum(of) => oid(of.id()),
     }
@@ -159,6 +161,7 @@ pub fn type_of_oid(oid: u32) -> Option<DataType> {
         INTERVAL_OID => DataType::Interval,
         114 => DataType::Json,
         3802 => DataType::Jsonb,
+        869 => DataType::Inet,
         _ => return None,
     })
 }

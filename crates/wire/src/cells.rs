@@ -11,6 +11,7 @@ use base::decimal::Decimal;
 use base::element::Element;
 use base::enumeration::EnumType;
 use base::error::SqlResult;
+use base::inet::{Inet, KEY_BYTES};
 use base::interval::Interval;
 use base::{DataType, SqlError};
 use bytes::BytesMut;
@@ -41,6 +42,7 @@ pub fn from_arrow(arrow: &Arrow) -> DataType {
         },
         Arrow::FixedSizeBinary(16) => DataType::Uuid,
         Arrow::LargeBinary => DataType::Jsonb,
+        Arrow::FixedSizeBinary(width) if *width == KEY_BYTES as i32 => DataType::Inet,
         Arrow::Time32(_) | Arrow::Time64(_) => DataType::Time,
         Arrow::Interval(_) | Arrow::Duration(_) => DataType::Interval,
         Arrow::List(of) => Element::of(from_arrow(of.data_type())).map_or(DataType::Text, DataType::Array),
@@ -113,6 +115,11 @@ impl Cells {
             Arrow::FixedSizeBinary(16) if form.data_type() == DataType::Uuid => {
                 each!(array, FixedSizeBinaryArray, move |out: &mut _, v: &[u8]| {
                     form.uuid(out, v.try_into().expect("16 bytes"))
+                })
+            }
+            Arrow::FixedSizeBinary(width) if *width == KEY_BYTES as i32 => {
+                each!(array, FixedSizeBinaryArray, move |out: &mut _, v: &[u8]| {
+                    form.inet(out, &Inet::of_key(v).expect("an address"))
                 })
             }
             Arrow::FixedSizeBinary(_) => {

@@ -5,6 +5,7 @@
 use crate::rows::sized;
 use base::decimal::Decimal;
 use base::error::SqlResult;
+use base::inet::Inet;
 use base::interval::Interval;
 use base::text::write;
 use base::zone::Zone;
@@ -133,6 +134,7 @@ impl Form {
             Datum::Time(us) => self.time(out, *us),
             Datum::Interval(interval) => self.interval(out, *interval),
             Datum::Json(text) => self.jsonb(out, text.as_bytes()),
+            Datum::Inet(address) => self.inet(out, address),
             Datum::Array(elements) => self.array(out, elements)?,
         }
         Ok(())
@@ -193,6 +195,13 @@ impl Form {
         match self.is_binary {
             true => out.put_slice(value),
             false => taken(write::uuid(out, value)),
+        }
+    }
+
+    pub(crate) fn inet(&self, out: &mut BytesMut, value: &Inet) {
+        match self.is_binary {
+            true => out.put_slice(&value.to_wire()),
+            false => taken(write!(out, "{value}")),
         }
     }
 

@@ -79,7 +79,7 @@ impl VisitorMut for CallsInFrom<'_> {
             }
             _ => {}
         }
-        if let Some(unnested) = as_list(factor) {
+        if let Some(unnested) = several_lists(factor).or_else(|| as_list(factor)) {
             *factor = unnested;
         }
         match factor {
@@ -271,6 +271,31 @@ fn as_list(factor: &TableFactor) -> Option<TableFactor> {
         with_offset_alias: None,
         with_ordinality: false,
     })
+}
+
+/// `unnest(a, b, …)` as a query that unnests each list in a column of its own: the planner would take equal lists for one,
+/// and calls the columns by their lists. `None` for others, and where a list names a column.
+fn several_lists(factor: &TableFactor) -> Option<TableFactor> {
+    let TableFactor::UNNEST { array_exprs, alias, with_ordinality, with_offset: false, .. } = factor else {
+        return None;
+    };
+    let names_a_column = walk::expressions(array_exprs, |e| match e {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    if array_exprs.len() < 2 || names_a_column.is_break() {
+        return None;
+    }
+    let mut columns: Vec<String> =
+        array_exprs.iter().map(|list| format!("unnest({list}) AS unnest")).collect();
+    if *with_ordinality {
+        let lengths: Vec<String> =
+            array_exprs.iter().map(|list| format!("coalesce(array_length({list}, 1), 0)")).collect();
+        let longest = format!("CAST(greatest({}) AS bigint)", lengths.join(", "));
+        columns.push(format!("unnest({SERIES_LIST}(CAST(1 AS bigint), {longest})) AS ordinality"));
+    }
+    let alias = alias.as_ref().map_or_else(|| "AS unnest".to_string(), ToString::to_string);
+    first_factor(&format!("SELECT 1 FROM (SELECT {}) {alias}", columns.join(", ")))
 }
 
 fn is_named(function: &ast::ObjectName, name: &str) -> bool {

@@ -6,6 +6,9 @@ use base::enumeration::EnumType;
 use base::interval::Interval;
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 
+/// Width of what addresses are to the planner.
+const INET_WIDTH: i32 = base::inet::KEY_BYTES as i32;
+
 /// The type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
@@ -46,6 +49,7 @@ impl Kind {
             Kind::Known(Time) => Family::Clock,
             Kind::Known(Json) => Family::Json,
             Kind::Known(Jsonb) => Family::Jsonb,
+            Kind::Known(Inet) => Family::Address,
             Kind::Known(Array(_)) => Family::Foreign,
             Kind::Known(Enum(of)) => Family::Label(of),
             Kind::Span | Kind::Known(Interval) => Family::Span,
@@ -71,6 +75,7 @@ pub(super) enum Family {
     Clock,
     Json,
     Jsonb,
+    Address,
     /// Of an enumerated type.
     Label(EnumType),
     Unknown,
@@ -104,6 +109,7 @@ pub(super) fn kind_of_field(field: &Field) -> Kind {
         | Arrow::Date32
         | Arrow::Timestamp(..)
         | Arrow::FixedSizeBinary(16)
+        | Arrow::FixedSizeBinary(INET_WIDTH)
         | Arrow::Time64(TimeUnit::Microsecond)
         | Arrow::LargeBinary
         | Arrow::Binary => Kind::Known(types::shown_type(field)),

@@ -1,7 +1,7 @@
 //! Comments in the system catalog: `pg_description`, `obj_description(…)` and its kin.
 
 use super::Made;
-use super::pg_tables::{check_oid, primary_key_oid, schema_oid};
+use super::pg_tables::{check_oid, foreign_key_oid, primary_key_oid, schema_oid};
 use super::triggers::TRIGGER;
 use crate::context::Context;
 use base::comments::Commented;
@@ -45,7 +45,10 @@ fn constraint(context: &Context<'_>, table: TableId, name: &str) -> Option<u32> 
     }
     let index = table.indexes.iter().find(|index| index.name == name).map(|index| oid(index.id));
     let check = || table.checks.iter().position(|check| check.name == name);
-    index.or_else(|| check().map(|nth| check_oid(table, nth)))
+    let reference = || table.foreign.own.iter().position(|key| key.name == name);
+    index
+        .or_else(|| check().map(|nth| check_oid(table, nth)))
+        .or_else(|| reference().map(|nth| foreign_key_oid(table, nth)))
 }
 
 /// A table about comments; `None` if there is none of this name.

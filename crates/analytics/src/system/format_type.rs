@@ -18,6 +18,9 @@ pub(super) fn function(asked: OwnedContext) -> ScalarUDF {
     ScalarUDF::new_from_impl(FormatType { library: create_format_type_udf(), asked })
 }
 
+/// Object id of `inet`.
+const INET_OID: i64 = 869;
+
 struct FormatType {
     library: ScalarUDF,
     asked: OwnedContext,
@@ -70,6 +73,9 @@ impl ScalarUDFImpl for FormatType {
                     |domain| Some(super::domains::shown(&context, domain)),
                 )
             });
+            // The library does not know it.
+            let is_address = number == Some(INET_OID);
+            let own = own.or_else(|| is_address.then(|| "inet".to_string()));
             let text = own.or_else(|| text.map(str::to_string))?;
             Some(if element(oid).is_some() { format!("{text}[]") } else { text })
         });

@@ -8,6 +8,8 @@ pub(super) const FUNCTIONS: &[(&str, DataType)] = &[
     ("pg_get_constraintdef", DataType::Utf8),
     ("pg_get_triggerdef", DataType::Utf8),
     ("meridian_column_default", DataType::Utf8),
+    ("meridian_identity", DataType::Utf8),
+    ("meridian_referenced", DataType::Utf8),
     ("pg_get_expr", DataType::Utf8),
     ("pg_get_userbyid", DataType::Utf8),
     ("meridian_relation_name", DataType::Utf8),

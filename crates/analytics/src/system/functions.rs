@@ -5,6 +5,7 @@ use super::domains::{self, check_definition};
 use super::function_names::FUNCTIONS;
 use super::pg_tables::{Object, PRESET, elements, object};
 use super::privileges::{self, Named};
+use super::reflection;
 use super::routines;
 use super::{sizes, triggers};
 use crate::cluster::ReplicaCommand;
@@ -365,10 +366,7 @@ impl CatalogFunction {
     fn foreign_key_definition(&self, table: &Table, nth: usize) -> Option<String> {
         let key = table.foreign.own.get(nth)?;
         let parent = self.asked.catalog.table(key.table)?;
-        let name = match self.asked.search_path.contains(&parent.schema) {
-            true => parent.name.clone(),
-            false => format!("{}.{}", parent.schema, parent.name),
-        };
+        let name = definitions::relation_shown(&self.asked.context(), sql::lower::oid(parent.id).into());
         Some(sql::ddl::foreign_key_definition(table, key, parent, &name))
     }
 
@@ -384,8 +382,7 @@ impl CatalogFunction {
         if self.name == MEMBER_OF {
             return Some(privileges::member_of(&context, role_id(arrays, row)?));
         }
-        let (table, index) = definitions::index(object(&context, number(arrays, 0, row)?)?)?;
-        Some(written::column_names(table, &index))
+        reflection::columns(object(&context, number(arrays, 0, row)?)?)
     }
 
     fn text(&self, arrays: &[ArrayRef], row: usize) -> Option<String> {
@@ -416,6 +413,11 @@ impl CatalogFunction {
                 }
                 _ => None,
             },
+            "meridian_identity" => match named()? {
+                Object::Table(t) => reflection::identity_options(&context, t, &word(arrays, 1, row)?),
+                _ => None,
+            },
+            "meridian_referenced" => reflection::referenced(&context, named()?),
             // The catalog keeps expressions as their text.
             "array_to_string" => listed(arrays, row),
             "obj_description" | "shobj_description" => {

@@ -377,7 +377,11 @@ fn attribute(context: &Context<'_>) -> Made {
     let mut add = |relation: u32, number: usize, column: &base::schema::Column, of: u32, is_index: bool| {
         let object = Owned::Column(TableId(relation.saturating_sub(FIRST_OID)), number as u32 - 1);
         let list = privileges::list(context, &object, Privileges::NONE);
-        let identity = if column.identity == Identity::Always && !is_index { "a" } else { "" };
+        let identity = match column.identity {
+            Identity::Always if !is_index => "a",
+            Identity::ByDefault if !is_index => "d",
+            _ => "",
+        };
         let has_default = column.default.is_some() && identity.is_empty() && !is_index;
         made.rows.push(vec![
             int(relation),
@@ -443,7 +447,7 @@ fn attrdef(context: &Context<'_>) -> Made {
     let mut made = Made::new(&[("oid", OID), ("adrelid", OID), ("adnum", SMALL), ("adbin", TEXT)]);
     for table in context.catalog.tables.values() {
         for (number, column) in table.visible_columns() {
-            if let Some(default) = &column.default {
+            if let Some(default) = column.default.as_ref().filter(|_| !column.identity.is_identity()) {
                 made.rows.push(vec![
                     int(default_oid(table, number)),
                     int(oid(table.id)),

@@ -1,5 +1,6 @@
 //! Questions that clients ask of the catalog in ways that DataFusion cannot plan: rewritten, or answered unplanned.
 
+use super::kept_subqueries::KeptSubqueries;
 use super::vectors;
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, Schema};
 use datafusion::catalog::SchemaProvider;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 /// Tables, functions and rewrites for what clients ask of the catalog.
 pub struct SystemTables {
     parser: PostgresCompatibilityParser,
+    kept_subqueries: KeptSubqueries,
     /// Types, operators, collations: the same in every database.
     pub fixed: Arc<dyn SchemaProvider>,
 }
@@ -50,6 +52,7 @@ impl SystemTables {
         let fixed = context.catalog("meridian").and_then(|c| c.schema("pg_catalog"));
         Ok(SystemTables {
             parser: PostgresCompatibilityParser::new(),
+            kept_subqueries: KeptSubqueries::new(),
             fixed: fixed.expect("it was just registered"),
         })
     }
@@ -77,8 +80,9 @@ impl SystemTables {
         });
     }
 
-    /// A statement over the catalog in words that DataFusion knows; `None` for all others.
-    pub fn rewrite(&self, statement: &Statement) -> Option<Statement> {
+    /// A statement over the catalog in words that DataFusion knows: with its subqueries as values, if it has any, and as the
+    /// library writes it, with NULL in their places. `None` for all others.
+    pub fn rewrite(&self, statement: &Statement) -> Option<(Option<Statement>, Statement)> {
         let text = statement.to_string();
         let asks = [
             "pg_",
@@ -107,10 +111,10 @@ impl SystemTables {
                     .ok()
                     .and_then(|mut parsed| parsed.pop())
         {
-            return self.rewrite(&named).or(Some(named));
+            return self.rewrite(&named).or(Some((None, named)));
         }
         if let Some(types) = asyncpg_types(statement) {
-            return Some(self.parser.rewrite(types));
+            return Some((None, self.parser.rewrite(types)));
         }
         let mut rewritten = statement.clone();
         // Correlated subqueries that DataFusion cannot plan, as functions.
@@ -138,7 +142,7 @@ impl SystemTables {
         });
         show_names(&mut rewritten);
         vectors::expand(&mut rewritten);
-        Some(self.parser.rewrite(rewritten))
+        Some((self.kept_subqueries.rewrite(&rewritten), self.parser.rewrite(rewritten)))
     }
 
     /// A plan without rows, for a query that cannot have any.
@@ -285,7 +289,8 @@ fn replaced_subquery(query: &ast::Query) -> Option<ast::Expr> {
             let column = equal_to(conditions, "adnum")?;
             parse(&format!("meridian_column_default({relation}, {column})"))
         }
-        "pg_collation" | "pg_sequence" => parse("CAST(NULL AS text)"),
+        "pg_sequence" => identity_options(conditions).or_else(|| parse("CAST(NULL AS text)")),
+        "pg_collation" => parse("CAST(NULL AS text)"),
         // No type is made of a table.
         "pg_class" if equal_to(conditions, "oid").is_some_and(|e| e.to_string().ends_with("typrelid")) => {
             parse("false")
@@ -295,11 +300,30 @@ fn replaced_subquery(query: &ast::Query) -> Option<ast::Expr> {
             shown.ends_with("typcollation").then(|| parse("0"))?
         }
         "pg_attribute" | "pg_class" => {
-            equal_to(conditions, "attnum").filter(|e| e.to_string().contains("confkey"))?;
-            parse("CAST(NULL AS text)")
+            let element = equal_to(conditions, "attnum").map(|e| e.to_string())?;
+            let key = element.strip_suffix("confkey[1]")?;
+            let is_named = select.projection.first()?.to_string().ends_with("attname");
+            is_named.then(|| parse(&format!("meridian_referenced({key}oid)")))?
         }
         _ => None,
     }
+}
+
+/// SQLAlchemy's question about the sequence of an identity column, which it finds by the column.
+fn identity_options(conditions: &ast::Expr) -> Option<ast::Expr> {
+    let wanted = equal_to(conditions, "seqrelid")?;
+    let column = walk::expressions(&wanted, |e| match e {
+        ast::Expr::Function(call) if call.name.to_string().ends_with("pg_get_serial_sequence") => {
+            let ast::FunctionArguments::List(list) = &call.args else { return ControlFlow::Continue(()) };
+            list.args
+                .last()
+                .map_or(ControlFlow::Continue(()), |column| ControlFlow::Break(column.to_string()))
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    let ControlFlow::Break(column) = column else { return None };
+    let of = column.strip_suffix("attname")?;
+    parse(&format!("CAST(meridian_identity({of}attrelid, {column}) AS jsonb)"))
 }
 
 /// A column of PostgreSQL 15's that the library's tables, which are of a later version, call otherwise.

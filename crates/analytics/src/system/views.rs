@@ -7,7 +7,7 @@ use crate::context::Context;
 use base::domain::Domain;
 use base::roles::Object;
 use base::schema::foreign::{Action, Timing};
-use base::schema::{ForeignKey, Placement, Table};
+use base::schema::{ForeignKey, Identity, Placement, Table};
 use base::{DataType, Datum, RegionId};
 
 const TEXT: DataType = DataType::Text;
@@ -231,6 +231,7 @@ fn columns(context: &Context<'_>) -> Made {
         ("domain_name", TEXT),
         ("udt_name", TEXT),
         ("is_identity", TEXT),
+        ("identity_generation", TEXT),
         ("is_generated", TEXT),
         ("generation_expression", TEXT),
         ("is_updatable", TEXT),
@@ -241,8 +242,13 @@ fn columns(context: &Context<'_>) -> Made {
             let domain = table.domains.get(&number);
             let of_domain =
                 |part: fn(&Domain) -> &str| domain.map_or(Datum::Null, |domain| text(part(domain)));
-            let always = column.identity == base::schema::Identity::Always;
-            let is_generated = column.identity == base::schema::Identity::Generated;
+            let is_generated = column.identity == Identity::Generated;
+            let is_identity = column.identity.is_identity();
+            let generated_when = match column.identity {
+                Identity::Always => text("ALWAYS"),
+                Identity::ByDefault => text("BY DEFAULT"),
+                _ => Datum::Null,
+            };
             let generation = column.default.as_ref().filter(|_| is_generated);
             made.rows.push(vec![
                 text(context.database),
@@ -250,7 +256,7 @@ fn columns(context: &Context<'_>) -> Made {
                 text(&table.name),
                 text(&column.name),
                 Datum::Int(number as i64 + 1),
-                column.default.as_ref().filter(|_| !is_generated).map_or(Datum::Null, text),
+                column.default.as_ref().filter(|_| !is_generated && !is_identity).map_or(Datum::Null, text),
                 text(if column.not_null { "NO" } else { "YES" }),
                 name,
                 length,
@@ -261,7 +267,8 @@ fn columns(context: &Context<'_>) -> Made {
                 of_domain(|domain| &domain.schema),
                 of_domain(|domain| &domain.name),
                 text(&sql::lower::short_type_name(column.data_type)),
-                text(if always { "YES" } else { "NO" }),
+                text(if is_identity { "YES" } else { "NO" }),
+                generated_when,
                 text(if is_generated { "ALWAYS" } else { "NEVER" }),
                 generation.map_or(Datum::Null, text),
                 text("YES"),

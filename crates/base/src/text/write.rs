@@ -29,6 +29,7 @@ pub fn value(out: &mut impl Write, value: &Datum, data_type: DataType, zone: Zon
         (Datum::Time(us), _) => time(out, *us),
         (Datum::Interval(interval), _) => write!(out, "{interval}"),
         (Datum::Json(text), _) => out.write_str(text),
+        (Datum::Inet(address), _) => write!(out, "{address}"),
         (Datum::Array(elements), data_type) => array(out, elements, data_type, zone),
     }
 }

@@ -308,7 +308,7 @@ fn inserted(
         match column.identity {
             Identity::Generated => return Err(no_value_for(column)),
             Identity::Always => return Err(generated_always(column)),
-            Identity::No | Identity::ByDefault => {}
+            Identity::No | Identity::Serial | Identity::ByDefault => {}
         }
         values.push((number, value_of(lowering, &named(value)?, (number, table), defaults)));
     }

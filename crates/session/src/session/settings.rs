@@ -59,6 +59,22 @@ const SPECS: &[Spec] = &[
     Spec("default_transaction_deferrable", "off", false, true),
     Spec("default_transaction_isolation", "serializable", false, true),
     Spec("default_transaction_read_only", "off", false, true),
+    Spec("default_with_oids", "off", false, true),
+    Spec("enable_bitmapscan", "on", false, true),
+    Spec("enable_hashagg", "on", false, true),
+    Spec("enable_hashjoin", "on", false, true),
+    Spec("enable_incremental_sort", "on", false, true),
+    Spec("enable_indexonlyscan", "on", false, true),
+    Spec("enable_indexscan", "on", false, true),
+    Spec("enable_material", "on", false, true),
+    Spec("enable_memoize", "on", false, true),
+    Spec("enable_mergejoin", "on", false, true),
+    Spec("enable_nestloop", "on", false, true),
+    Spec("enable_parallel_hash", "on", false, true),
+    Spec("enable_partitionwise_aggregate", "off", false, true),
+    Spec("enable_partitionwise_join", "off", false, true),
+    Spec("enable_seqscan", "on", false, true),
+    Spec("enable_sort", "on", false, true),
     Spec("extra_float_digits", "1", false, true),
     Spec("idle_in_transaction_session_timeout", "0", false, true),
     Spec("idle_session_timeout", "0", false, true),
@@ -422,6 +438,9 @@ pub fn parse_token(text: &str) -> Option<Token> {
 /// keeping tables; `None` for all other settings.
 fn without_effect(name: &str, value: &str) -> Option<bool> {
     Some(match name {
+        "default_with_oids" => boolean(value) == Some(false),
+        // They choose between ways to one result.
+        name if name.starts_with("enable_") => boolean(value).is_some(),
         "check_function_bodies" | "row_security" | "synchronize_seqscans" => boolean(value).is_some(),
         "default_table_access_method" => value == "heap",
         "default_tablespace" => value.is_empty(),

@@ -93,7 +93,8 @@ impl DdlContext<'_> {
         let table = self.find_table(of)?;
         let is_key = table.primary_key_name == name && !table.columns[table.primary_key[0]].hidden;
         let is_index = table.indexes.iter().any(|index| index.constraint && index.name == name);
-        if is_key || is_index || table.checks.iter().any(|check| check.name == name) {
+        let is_reference = table.foreign.own.iter().any(|key| key.name == name);
+        if is_key || is_index || is_reference || table.checks.iter().any(|check| check.name == name) {
             return Ok(Commented::Constraint(table.id, name.to_string()));
         }
         let told = format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);

@@ -157,7 +157,7 @@ pub(super) fn add_column(
     let (mut owns_sequence, mut generation) = (None, None);
     if names::is_serial(&definition.data_type) {
         owns_sequence = Some(Options::default());
-        table.columns[number].identity = Identity::ByDefault;
+        table.columns[number].identity = Identity::Serial;
     }
     for option in &definition.options {
         let constraint_name = option.name.as_ref().map(names::fold);
@@ -278,7 +278,7 @@ fn set_generation(table: &mut Table, number: usize, generation: String) -> SqlRe
 }
 
 fn owns_sequence_of(column: &Column) -> bool {
-    matches!(column.identity, Identity::Always | Identity::ByDefault)
+    column.identity.has_sequence()
 }
 
 /// A sequence for a column's values, which goes with the column.

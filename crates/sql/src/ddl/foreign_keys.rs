@@ -242,8 +242,9 @@ pub(super) fn are_comparable(a: DataType, b: DataType) -> bool {
         T::Interval => 13,
         T::Json => 14,
         T::Jsonb => 15,
+        T::Inet => 17,
         T::Array(_) => 16,
-        T::Enum(of) => 17 + of.id().0,
+        T::Enum(of) => 18 + of.id().0,
     };
     family(a) == family(b) || (family(a) <= 1 && family(b) <= 1)
 }

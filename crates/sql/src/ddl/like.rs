@@ -73,7 +73,7 @@ pub(super) fn add_columns(
         let to = put_column(table, copied(column, included))?;
         columns.insert(number, to);
         table.set_domain(to, from.domains.get(&number).cloned());
-        if included.identity && matches!(column.identity, Identity::Always | Identity::ByDefault) {
+        if included.identity && column.identity.has_sequence() {
             let owner = Some((from.id, number));
             let sequence = context.catalog.sequences.values().find(|sequence| sequence.owner == owner);
             let options = match sequence {
@@ -89,10 +89,12 @@ pub(super) fn add_columns(
 /// A column as it is in the new table, without a sequence of its own.
 fn copied(column: &Column, included: Included) -> Column {
     let (default, identity) = match column.identity {
-        identity @ (Identity::Always | Identity::ByDefault) if included.identity => (None, identity),
+        identity if identity.has_sequence() && included.identity => (None, identity),
         Identity::Generated if included.generated => (column.default.clone(), Identity::Generated),
         // Of what `serial` made and BY DEFAULT AS IDENTITY the catalog knows the default.
-        Identity::No | Identity::ByDefault if included.defaults => (column.default.clone(), Identity::No),
+        Identity::No | Identity::Serial | Identity::ByDefault if included.defaults => {
+            (column.default.clone(), Identity::No)
+        }
         _ => (None, Identity::No),
     };
     Column { default, identity, missing: Datum::Null, ..column.clone() }

@@ -417,6 +417,7 @@ pub fn key_value(value: Datum, column: DataType) -> KeyValue {
             Exact(Datum::Timestamp(i64::from(day) * base::datum::US_PER_DAY))
         }
         (DataType::Uuid, value @ Datum::Uuid(_)) => Exact(value),
+        (DataType::Inet, value @ Datum::Inet(_)) => Exact(value),
         (DataType::Bytea, value @ Datum::Bytes(_)) => Exact(value),
         (DataType::Time, value @ Datum::Time(_)) => Exact(value),
         (DataType::Interval, value @ Datum::Interval(_)) => Exact(value),

@@ -255,7 +255,7 @@ pub fn refuse_generated(column: &base::schema::Column, value: &ast::Expr) -> Sql
         _ if super::insert::is_default(value) => return Ok(()),
         Identity::Generated => return Err(super::generated::refuse_value(column, told())),
         Identity::Always => {}
-        Identity::No | Identity::ByDefault => return Ok(()),
+        Identity::No | Identity::Serial | Identity::ByDefault => return Ok(()),
     }
     Err(SqlError::new(SqlState(*b"428C9"), told())
         .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name)))

@@ -6,7 +6,7 @@ use super::{CLASS, CONSTRAINT};
 use crate::context::Context;
 use crate::system::definitions::primary_index;
 use crate::system::pg_tables::{
-    check_oid, default_oid, has_primary_key, has_triggers, primary_key_oid, schema_oid,
+    check_oid, default_oid, foreign_key_oid, has_primary_key, has_triggers, primary_key_oid, schema_oid,
 };
 use crate::system::triggers::TRIGGER;
 use crate::system::{Made, domains, privileges, routines};
@@ -169,7 +169,7 @@ fn relations(context: &Context<'_>) -> Made {
     for sequence in context.catalog.sequences.values() {
         let owned = sequence.owner.and_then(|(of, column)| {
             let table = context.catalog.table(of)?;
-            let is_identity = table.columns.get(column)?.identity == Identity::Always;
+            let is_identity = table.columns.get(column)?.identity.is_identity();
             Some((oid(of), place(table, column), is_identity))
         });
         add(sequence.id, &sequence.name, &sequence.schema, "S", 0, owned);
@@ -208,7 +208,11 @@ fn columns(context: &Context<'_>) -> Made {
     let mut made = Made::new(COLUMNS);
     for table in sql::materialized::shapes(context.catalog) {
         for (number, column) in table.visible_columns() {
-            let identity = if column.identity == Identity::Always { "a" } else { "" };
+            let identity = match column.identity {
+                Identity::Always => "a",
+                Identity::ByDefault => "d",
+                _ => "",
+            };
             let type_name = match (table.domains.get(&number), column.data_type) {
                 (Some(domain), _) => domains::qualified(domain),
                 (None, sql::types::NUMERIC) => "numeric".to_string(),
@@ -253,7 +257,7 @@ fn defaults(context: &Context<'_>) -> Made {
     for table in context.catalog.tables.values() {
         for (number, column) in table.visible_columns() {
             let Some(default) = &column.default else { continue };
-            if column.identity == Identity::Always {
+            if column.identity.is_identity() {
                 continue;
             }
             let (relation, nth) = (oid(table.id), place(table, number));
@@ -375,10 +379,12 @@ fn comments(context: &Context<'_>) -> Made {
                 let Some(table) = context.catalog.table(*id) else { continue };
                 let index = table.indexes.iter().find(|index| index.name == *name);
                 let check = table.checks.iter().position(|check| check.name == *name);
-                let number = match (index, check) {
-                    (Some(index), _) => oid(index.id),
-                    (None, Some(nth)) => check_oid(table, nth),
-                    (None, None) => primary_key_oid(table),
+                let reference = table.foreign.own.iter().position(|key| key.name == *name);
+                let number = match (index, check, reference) {
+                    (Some(index), ..) => oid(index.id),
+                    (None, Some(nth), _) => check_oid(table, nth),
+                    (None, None, Some(nth)) => foreign_key_oid(table, nth),
+                    (None, None, None) => primary_key_oid(table),
                 };
                 (CONSTRAINT, number, 0)
             }

@@ -4,7 +4,7 @@ use super::super::Made;
 use super::{INT, OID, TEXT, default_oid, int, text};
 use crate::context::Context;
 use base::TableId;
-use base::schema::{Identity, Table};
+use base::schema::Table;
 use sql::lower::oid;
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ pub(super) fn depend(context: &Context<'_>) -> Made {
     for table in context.catalog.tables.values() {
         for (number, column) in table.visible_columns() {
             // A dump makes the sequence first, though that is made for the column.
-            let counted = column.default.as_deref().filter(|_| column.identity != Identity::Always);
+            let counted = column.default.as_deref().filter(|_| !column.identity.is_identity());
             let counted = counted.and_then(|default| sequence_of(context, table, number, default));
             if let Some(sequence) = counted {
                 put(DEFAULT, default_oid(table, number), sequence, 0, "n");
@@ -56,7 +56,7 @@ pub(super) fn depend(context: &Context<'_>) -> Made {
     for sequence in context.catalog.sequences.values() {
         let Some((of, column)) = sequence.owner else { continue };
         let table = context.catalog.table(of);
-        let is_identity = table.is_some_and(|t| t.columns[column].identity == Identity::Always);
+        let is_identity = table.is_some_and(|t| t.columns[column].identity.is_identity());
         add(sequence.id, of, column + 1, if is_identity { "i" } else { "a" });
     }
     for routine in context.catalog.routines.0.values() {

@@ -7,6 +7,7 @@ use crate::ddl::foreign_keys::are_comparable;
 use crate::ddl::{DdlContext, indexes};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
+use crate::parse::{self, IdentityChange};
 use crate::walk;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
@@ -79,8 +80,7 @@ impl DdlContext<'_> {
             check.expr.walk(&mut |e| uses |= matches!(e, Expr::Column(c) if *c == column));
             uses
         });
-        let owned = self.catalog.sequences.values().filter(|s| s.owner == Some((table.id, column)));
-        ddl.actions.extend(owned.map(|sequence| SchemaAction::DropSequence(sequence.id)));
+        ddl.actions.extend(self.sequences_of(table, column));
         hide(next, column);
         Ok(())
     }
@@ -97,7 +97,7 @@ impl DdlContext<'_> {
         let Some(column) = next.column_named(&name).filter(|c| !next.columns[*c].hidden) else {
             return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, told("does not exist")));
         };
-        let is_identity = next.columns[column].identity == Identity::Always;
+        let is_identity = next.columns[column].identity.is_identity();
         let is_generated = next.columns[column].identity == Identity::Generated;
         match operation {
             ColumnOperation::SetNotNull => set_not_null(next, column, true),
@@ -112,6 +112,9 @@ impl DdlContext<'_> {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, told("is an identity column")));
                 }
                 set_not_null(next, column, false);
+            }
+            ColumnOperation::SetDefault { value } if let Some(change) = parse::identity_change(value) => {
+                return self.change_identity(altering, column, change);
             }
             ColumnOperation::SetDefault { .. } | ColumnOperation::DropDefault if is_generated => {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, told("is a generated column")));
@@ -157,12 +160,45 @@ impl DdlContext<'_> {
         Ok(())
     }
 
+    /// DROP IDENTITY and SET GENERATED. Errors: 55000.
+    fn change_identity(
+        &self,
+        altering: &mut Altering<'_>,
+        column: usize,
+        change: IdentityChange,
+    ) -> SqlResult<()> {
+        let Altering { table, next, ddl, .. } = &mut *altering;
+        let (name, of) = (&next.columns[column].name, &next.name);
+        let told = format!("column \"{name}\" of relation \"{of}\" is not an identity column");
+        match (next.columns[column].identity.is_identity(), change) {
+            (false, IdentityChange::Drop { if_exists: true }) => {
+                ddl.notices.push((SqlState::SUCCESSFUL, format!("{told}, skipping")));
+            }
+            (false, _) => return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, told)),
+            (true, IdentityChange::Always) => next.columns[column].identity = Identity::Always,
+            (true, IdentityChange::ByDefault) => next.columns[column].identity = Identity::ByDefault,
+            (true, IdentityChange::Drop { .. }) => {
+                next.columns[column].identity = Identity::No;
+                next.columns[column].default = None;
+                ddl.actions.extend(self.sequences_of(table, column));
+            }
+        }
+        Ok(())
+    }
+
+    /// Actions that drop the sequences of a column.
+    fn sequences_of(&self, table: &Table, column: usize) -> impl Iterator<Item = SchemaAction> + '_ {
+        let owner = Some((table.id, column));
+        let owned = self.catalog.sequences.values().filter(move |s| s.owner == owner);
+        owned.map(|sequence| SchemaAction::DropSequence(sequence.id))
+    }
+
     /// What keeps a column at its type.
     fn bound_by(&self, table: &Table, next: &Table, column: usize, to: DataType) -> Option<&'static str> {
         let references = next.foreign.own.iter().any(|key| key.columns.contains(&column));
         let is_referenced = self.catalog.referencing(table).any(|(_, key)| key.referenced.contains(&column));
         let is_home = matches!(&next.placement, Placement::HomeBy { column: home, .. } if *home == column);
-        let has_sequence = matches!(next.columns[column].identity, Identity::Always | Identity::ByDefault);
+        let has_sequence = next.columns[column].identity.has_sequence();
         match () {
             () if references || is_referenced => Some("a foreign key"),
             () if is_home => Some("home_by"),

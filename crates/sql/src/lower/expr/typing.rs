@@ -21,6 +21,7 @@ pub(super) enum Family {
     Span,
     Json,
     Jsonb,
+    Address,
     /// By its elements' type without limits.
     Array(Element),
     Enum(EnumType),
@@ -43,6 +44,7 @@ pub(super) fn family(data_type: DataType) -> Family {
         DataType::Interval => Family::Span,
         DataType::Json => Family::Json,
         DataType::Jsonb => Family::Jsonb,
+        DataType::Inet => Family::Address,
         DataType::Enum(of) => Family::Enum(of),
         DataType::Array(of) => Family::Array(match of.data_type() {
             DataType::Varchar { .. } | DataType::Char { .. } => Element::of(DataType::Text).unwrap_or(of),
