@@ -68,6 +68,8 @@ pub(crate) async fn authenticate(
     wish: &Wish,
     peer: SocketAddr,
 ) -> Result<(), Ended> {
+    // A node that has come back with its records knows no roles at first.
+    let is_current = server.gateway.catch_up().await;
     let roles = server.gateway.catalog().roles.clone();
     let arrival = Arrival {
         address: peer.ip(),
@@ -93,14 +95,22 @@ pub(crate) async fn authenticate(
             exchange(stream, wish, verifier, endpoint.and_then(|tls| tls.endpoint.as_deref())).await?;
         }
     }
-    check_login(&roles, &wish.user).map_err(Ended::Refused)
+    check_login(&roles, &wish.user, is_current).map_err(Ended::Refused)
 }
 
-/// A role that is there and may log in. Errors: 28000.
-fn check_login(roles: &Roles, user: &str) -> SqlResult<()> {
+/// A role that is there and may log in. `is_current`: no role is missing here. Errors: 28000, 57P03.
+fn check_login(roles: &Roles, user: &str, is_current: bool) -> SqlResult<()> {
     let refused = |message| Err(SqlError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message));
     match roles.named(user) {
-        None if roles.is_open() => Ok(()),
+        None if roles.is_open() && is_current => Ok(()),
+        None if !is_current => {
+            let told = "the database system is starting up";
+            Err(SqlError::new(SqlState::CANNOT_CONNECT_NOW, told)
+                .detail(format!(
+                    "Other regions do not answer, and without them it is not known whether there is a role \"{user}\"."
+                ))
+                .hint("Try again in a moment, or look at the other regions' processes."))
+        }
         None => refused(format!("role \"{user}\" does not exist")),
         Some(role) if !role.can_login => refused(format!("role \"{user}\" is not permitted to log in")),
         Some(_) => Ok(()),
@@ -222,7 +232,9 @@ mod tests {
         assert_eq!(verifier(&roles, "ann", 99), kept);
         assert_eq!(verifier(&roles, "ann", 100), Verifier::mock("ann", b""));
         assert_eq!(verifier(&roles, "bob", 99), Verifier::mock("bob", b""));
-        assert_eq!(check_login(&roles, "bob").unwrap_err().message, "role \"bob\" does not exist");
-        assert!(check_login(&Roles::default(), "bob").is_ok(), "no role was created");
+        assert_eq!(check_login(&roles, "bob", true).unwrap_err().message, "role \"bob\" does not exist");
+        assert!(check_login(&Roles::default(), "bob", true).is_ok(), "no role was created");
+        let unknown = check_login(&Roles::default(), "bob", false).unwrap_err();
+        assert_eq!(unknown.state, SqlState::CANNOT_CONNECT_NOW, "it is not known whether one was");
     }
 }

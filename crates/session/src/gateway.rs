@@ -1,6 +1,7 @@
 //! What all sessions of one node share: the way to the node, the analytical context, row locks.
 
 use crate::advisory_locks::AdvisoryLocks;
+use crate::catching_up::CatchingUp;
 use crate::locks::Locks;
 use crate::notifications::Notifications;
 use crate::remote_locks::Contention;
@@ -53,6 +54,7 @@ pub struct Gateway {
     pub(crate) advisory: AdvisoryLocks,
     pub(crate) temporary: TemporaryTables,
     pub(crate) notifications: Arc<Notifications>,
+    pub(crate) catching_up: CatchingUp,
     query_memory_bytes: usize,
     next_lock_owner: AtomicU64,
     /// Parts of the catalog that databases have, each with the catalog that it is of.
@@ -76,6 +78,7 @@ impl Gateway {
         let node = Arc::new(NodeContext::new(cluster.clone(), config.query_threads_pool, generators));
         let analytics = Analytics::new(node.clone(), config.query_threads, config.query_memory_bytes);
         Arc::new(Gateway {
+            catching_up: CatchingUp::new(cluster.now()),
             cluster,
             node,
             analytics: Arc::new(analytics.expect("DataFusion accepts its own defaults")),

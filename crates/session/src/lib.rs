@@ -4,6 +4,7 @@
 //! program with its access set, and everything else through DataFusion over column snapshots.
 
 mod advisory_locks;
+mod catching_up;
 mod copy;
 pub mod gateway;
 mod locks;

@@ -320,3 +320,38 @@ async fn a_sequence_goes_on_after_a_kill() {
         assert_eq!(next, life * 100 + 1, "a life begins behind what the one before may have handed out");
     }
 }
+
+/// A node of several that comes back executes again what was executed, which takes the others' word; until it has, its catalog is
+/// an old one.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_let_in_before_a_node_that_came_back_knows_its_tables_and_roles() {
+    for engine in ["caerus", "perseus", "geogauss"] {
+        let directory = Directory::new(&format!("back-{engine}"));
+        let start = || Server::start_with(&["--engine", engine, "--data", directory.text()], 3);
+        let mut server = start();
+        for life in 0..3 {
+            let client = server.session(0).await;
+            run(&client, "CREATE TABLE IF NOT EXISTS t (a int PRIMARY KEY)").await;
+            run(&client, "CREATE INDEX u ON t ((a + 1)); DROP INDEX u").await;
+            run(&client, &format!("CREATE ROLE r{life} LOGIN; CREATE TABLE t{life} (a int)")).await;
+            run(&client, &format!("INSERT INTO t{life} VALUES (7)")).await;
+            drop(server);
+            server = start();
+            for region in 0..3 {
+                let stranger = server.session_of(region, "nobody").await;
+                let refused = stranger.err().expect("there is no such role");
+                assert_eq!(state(&refused), "28000", "{engine}, life {life}, region {region}: {refused:?}");
+                server.session_of(region, &format!("r{life}")).await.expect("the role was made");
+                let client = server.session(region).await;
+                let index = "SELECT count(*) FROM pg_class WHERE relname = 'u'";
+                assert_eq!(value(&client, index).await, "0", "{engine}, life {life}, region {region}");
+                let rows = rows(&client, &format!("SELECT a FROM t{life}")).await;
+                assert_eq!(
+                    rows.expect("the table was made"),
+                    ["7"],
+                    "{engine}, life {life}, region {region}"
+                );
+            }
+        }
+    }
+}

@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// Waits until the node knows a catalog that holds every change that was answered before, wherever that was.
-    async fn newest_catalog(&mut self) -> SqlResult<Arc<Catalog>> {
+    pub(crate) async fn newest_catalog(&mut self) -> SqlResult<Arc<Catalog>> {
         let cluster = self.cluster().clone();
         let consistency = self.settings.answered_level();
         let Reply::Pinned(pinned) =

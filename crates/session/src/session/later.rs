@@ -71,7 +71,8 @@ impl Session {
             if next != *table {
                 actions.push(SchemaAction::AlterTable(next));
             }
-            let change = SchemaChange { base_version: self.known.version, actions };
+            let change =
+                SchemaChange { database: self.database_id, base_version: self.known.version, actions };
             match self.submit_schema(change).await {
                 Err(error) if super::is_stale(&error) => {}
                 ended => return ended,
@@ -122,7 +123,14 @@ impl Session {
             let mut next = table.as_ref().clone();
             checking.remove(&mut next);
             let actions = vec![SchemaAction::AlterTable(next)];
-            match self.submit_schema(SchemaChange { base_version: self.known.version, actions }).await {
+            match self
+                .submit_schema(SchemaChange {
+                    database: self.database_id,
+                    base_version: self.known.version,
+                    actions,
+                })
+                .await
+            {
                 Err(stale) if super::is_stale(&stale) => {}
                 _ => break,
             }
