@@ -111,8 +111,8 @@ fn conditions_choose() {
 fn a_simple_case_compares_with_each_list() {
     let truth = |holds| rows(&[("x", DataType::Boolean)], vec![vec![Datum::Bool(holds)]]);
     let host = Host::with([
-        ("SELECT __case_variable_1__ IN (1, 2)", truth(false)),
-        ("SELECT __case_variable_1__ IN (3)", truth(true)),
+        ("SELECT __case_variable_2__ IN (1, 2)", truth(false)),
+        ("SELECT __case_variable_2__ IN (3)", truth(true)),
     ]);
     let log = run_with(
         "begin case 1 + 2 when 1, 2 then null; when 3 then raise notice 'three'; else null; end case; end",
@@ -121,8 +121,8 @@ fn a_simple_case_compares_with_each_list() {
     assert_eq!(
         log,
         [
-            "SELECT __case_variable_1__ IN (1, 2)",
-            "SELECT __case_variable_1__ IN (3)",
+            "SELECT __case_variable_2__ IN (1, 2)",
+            "SELECT __case_variable_2__ IN (3)",
             "NOTICE 00000: three",
             "done"
         ]
