@@ -169,10 +169,7 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
             Err(SqlError::unsupported("a bit string"))
         }
         Expr::Value(value) => plain_number(&value.value),
-        Expr::UnaryOp { op: ast::UnaryOperator::BitwiseNot, expr } => {
-            sql::parse::parse_expr(&format!("(-1 - ({expr}))")).map(Some)
-        }
-        Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e)),
+        Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e).or_else(|| bitwise_not(e))),
         Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
         Expr::Function(function) => Ok(match json_functions::replaced(function)? {
             Some(json) => Some(json),
@@ -329,15 +326,7 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             let made = format!("CAST(make_timestamp({}) AS timestamptz)", parts.join(", "));
             sql::parse::parse_expr(&made).ok()
         }
-        ("jsonb_build_array" | "json_build_array", []) => {
-            sql::parse::parse_expr(&format!("CAST('[]' AS {})", &name[..name.len() - "_build_array".len()]))
-                .ok()
-        }
-        ("jsonb_build_object" | "json_build_object", []) => sql::parse::parse_expr(&format!(
-            "CAST('{{}}' AS {})",
-            &name[..name.len() - "_build_object".len()]
-        ))
-        .ok(),
+        (name, []) if name.contains("_build_") => empty_json(name),
         ("uuid_generate_v4", []) => sql::parse::parse_expr("gen_random_uuid()").ok(),
         // The library's takes no zone.
         ("date_trunc", [unit, at, zone]) => {
@@ -365,6 +354,24 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         ("every", [_]) => Some(renamed(function, "bool_and")),
         _ => None,
     }
+}
+
+/// `~x` of a whole number.
+fn bitwise_not(e: &Expr) -> Option<Expr> {
+    let Expr::UnaryOp { op: ast::UnaryOperator::BitwiseNot, expr } = e else { return None };
+    sql::parse::parse_expr(&format!("(-1 - ({expr}))")).ok()
+}
+
+/// What a function that builds JSON makes of nothing; `None` for others.
+fn empty_json(function: &str) -> Option<Expr> {
+    let empty = match function {
+        "json_build_array" => "CAST('[]' AS json)",
+        "jsonb_build_array" => "CAST('[]' AS jsonb)",
+        "json_build_object" => "CAST('{}' AS json)",
+        "jsonb_build_object" => "CAST('{}' AS jsonb)",
+        _ => return None,
+    };
+    sql::parse::parse_expr(empty).ok()
 }
 
 /// A part of an `inet`, from its text: the address, a slash, and the length of the prefix.

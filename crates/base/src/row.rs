@@ -266,10 +266,7 @@ fn write(out: &mut Buffer, value: &Datum) {
             out.push(TIMESTAMP);
             write_varint(out, zigzag(i128::from(*us)));
         }
-        Datum::Uuid(u) => {
-            out.push(UUID);
-            out.extend_from_slice(u);
-        }
+        Datum::Uuid(u) => write_bytes(out, UUID, u),
         Datum::Bytes(b) => {
             out.push(BYTES);
             write_varint(out, b.len() as u128);
@@ -290,10 +287,7 @@ fn write(out: &mut Buffer, value: &Datum) {
             write_varint(out, text.len() as u128);
             out.extend_from_slice(text.as_bytes());
         }
-        Datum::Inet(address) => {
-            out.push(INET);
-            out.extend_from_slice(&address.key());
-        }
+        Datum::Inet(address) => write_bytes(out, INET, &address.key()),
         Datum::Array(elements) => {
             let mut inside = Buffer::new();
             elements.iter().for_each(|element| write(&mut inside, element));
@@ -302,6 +296,12 @@ fn write(out: &mut Buffer, value: &Datum) {
             out.extend_from_slice(&inside);
         }
     }
+}
+
+/// A value whose length its tag tells.
+fn write_bytes(out: &mut Buffer, tag: u8, bytes: &[u8]) {
+    out.push(tag);
+    out.extend_from_slice(bytes);
 }
 
 fn read(rest: &mut &[u8]) -> Option<Datum> {

@@ -375,9 +375,11 @@ impl DdlContext<'_> {
         let mut parameters = ParameterTypes::default();
         let mut lowering = self.lowering(&mut parameters);
         let scope = Scope::table(table, None);
-        let lowered = lowering
-            .exprs(&scope)
-            .constraint(expr)
+        let mut exprs = lowering.exprs(&scope);
+        // It is computed where a row is written, as an assigned value is.
+        exprs.is_assignment = true;
+        let lowered = exprs
+            .condition(expr, "CHECK")
             .map_err(|r: Refusal| r.or(|| SqlError::unsupported(format!("CHECK ({expr})"))))?;
         let mut has_holes = false;
         lowered.walk(&mut |e| has_holes |= matches!(e, Expr::Column(c) if !bind::is_table_column(*c)));

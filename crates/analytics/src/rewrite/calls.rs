@@ -287,7 +287,7 @@ fn several_lists(factor: &TableFactor) -> Option<TableFactor> {
         return None;
     }
     let mut columns: Vec<String> =
-        array_exprs.iter().map(|list| format!("unnest({list}) AS unnest")).collect();
+        array_exprs.iter().map(|list| format!("{} AS unnest", elements_of(list))).collect();
     if *with_ordinality {
         let lengths: Vec<String> =
             array_exprs.iter().map(|list| format!("coalesce(array_length({list}, 1), 0)")).collect();
@@ -296,6 +296,24 @@ fn several_lists(factor: &TableFactor) -> Option<TableFactor> {
     }
     let alias = alias.as_ref().map_or_else(|| "AS unnest".to_string(), ToString::to_string);
     first_factor(&format!("SELECT 1 FROM (SELECT {}) {alias}", columns.join(", ")))
+}
+
+/// The elements of a list, with the type that the list does not keep of its own elements.
+fn elements_of(list: &Expr) -> String {
+    let element = match list {
+        Expr::Nested(inner) => return elements_of(inner),
+        Expr::Array(array) => array.elem.first(),
+        _ => None,
+    };
+    let rows = format!("unnest({list})");
+    match element {
+        Some(Expr::Cast { data_type, .. })
+            if matches!(sql::names::data_type(data_type), Ok(DataType::Uuid | DataType::Json)) =>
+        {
+            format!("CAST({rows} AS {data_type})")
+        }
+        _ => rows,
+    }
 }
 
 fn is_named(function: &ast::ObjectName, name: &str) -> bool {

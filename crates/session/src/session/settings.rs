@@ -435,11 +435,10 @@ pub fn parse_token(text: &str) -> Option<Token> {
 }
 
 /// Whether a value can be given to a setting of something that is not here: functions, policies, other ways of
-/// keeping tables; `None` for all other settings.
+/// keeping tables, ways of planning; `None` for all other settings.
 fn without_effect(name: &str, value: &str) -> Option<bool> {
     Some(match name {
         "default_with_oids" => boolean(value) == Some(false),
-        // They choose between ways to one result.
         name if name.starts_with("enable_") => boolean(value).is_some(),
         "check_function_bodies" | "row_security" | "synchronize_seqscans" => boolean(value).is_some(),
         "default_table_access_method" => value == "heap",

@@ -104,12 +104,6 @@ impl ExprLowering<'_> {
         }
     }
 
-    /// Lowers the condition of a CHECK, which is computed where a row is written, as an assigned value is.
-    pub fn constraint(&mut self, e: &ast::Expr) -> Lowered<Expr> {
-        self.is_assignment = true;
-        self.condition(e, "CHECK")
-    }
-
     /// Lowers a value that is assigned to a column. The column's limits are applied where it is written.
     pub fn assignment(&mut self, e: &ast::Expr, column: &str, to: DataType) -> Lowered<Expr> {
         self.is_assignment = true;
