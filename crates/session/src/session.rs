@@ -36,6 +36,7 @@ mod own_functions;
 mod parameters;
 mod pipeline;
 mod plan;
+mod planned;
 mod prepared;
 mod programs;
 mod query;
@@ -96,9 +97,7 @@ use whole::Whole;
 pub struct Session {
     gateway: Arc<Gateway>,
     login: roles::Login,
-    database_id: DatabaseId,
-    /// Its name.
-    database: String,
+    database: databases::Connected,
     settings: Settings,
     /// What this session has seen.
     token: Token,
@@ -138,13 +137,13 @@ impl Session {
     pub fn new(gateway: Arc<Gateway>, user: &str, database_id: DatabaseId) -> Session {
         let cluster = &gateway.cluster;
         let known = gateway.catalog_of(database_id);
-        let database = known.databases.name(database_id).to_string();
+        let database = databases::Connected::to(database_id, &known);
         let region = cluster.topology().region_name(cluster.region()).to_string();
         let activity = gateway.node.sessions.open(
             cluster.node().0,
             cluster.topology().nodes.len(),
             user,
-            &database,
+            &database.name,
             gateway.now_us(),
         );
         let schema = gateway.temporary_schema(activity.process);
@@ -155,7 +154,6 @@ impl Session {
         let cancel = CancelHandle::default();
         Session {
             login: roles::Login::new(user, &known.roles),
-            database_id,
             database,
             settings,
             token: Token::default(),
@@ -395,18 +393,12 @@ impl Session {
         self.transaction.as_ref().is_some_and(|t| t.catalog.is_some())
     }
 
-    /// Asks the node for its catalog, once per statement.
-    fn look_up_catalog(&mut self) {
-        self.known = self.gateway.catalog_of(self.database_id);
-        self.note_database();
-    }
-
     fn context<'a>(&'a self, catalog: &'a Arc<Catalog>) -> Context<'a> {
         Context {
             analytics: &self.gateway.analytics,
             catalog,
             search_path: &self.settings.search_path,
-            database: &self.database,
+            database: &self.database.name,
             user: self.current_user(),
             session_user: self.settings.get(roles::SESSION_USER),
             standing: self.standing(),
@@ -424,11 +416,6 @@ impl Session {
     fn reads_here(&self) -> bool {
         matches!(self.level(), Consistency::Session | Consistency::Stale)
             && !self.cluster().topology().is_replicated()
-    }
-
-    /// Waits until the node knows a catalog at least as new as any it has seen in order.
-    async fn refresh_catalog(&mut self) -> SqlResult<()> {
-        self.gateway.cluster.request(Request::Catalog).await.map(|_| ())
     }
 
     /// The level that a statement reads at. What a transaction that may write reads is validated when it commits: at

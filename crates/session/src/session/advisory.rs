@@ -141,7 +141,7 @@ impl Session {
             let actions = vec![SchemaAction::CreateSchema(SCHEMA.into())];
             match self
                 .submit_schema(SchemaChange {
-                    database: self.database_id,
+                    database: self.database.id,
                     base_version: self.known.version,
                     actions,
                 })
@@ -161,7 +161,7 @@ impl Session {
             _ => LockKey(String::new()),
         };
         // Keys are a database's.
-        let key = match self.database_id {
+        let key = match self.database.id {
             MERIDIAN => key,
             other => LockKey(format!("{}:{}", other.0, key.0)),
         };

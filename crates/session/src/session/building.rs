@@ -206,7 +206,7 @@ impl Session {
                 End::IsDropped => sql::ddl::without_index(&mut next, id),
             }
             let change = SchemaChange {
-                database: self.database_id,
+                database: self.database.id,
                 base_version: self.known.version,
                 actions: vec![SchemaAction::AlterTable(next)],
             };

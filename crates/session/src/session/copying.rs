@@ -81,7 +81,7 @@ impl Session {
         let mut lowering = Lowering {
             catalog: &catalog,
             search_path: &self.settings.search_path,
-            database: &self.database,
+            database: &self.database.name,
             parameters: &mut types,
         };
         let table = lowering.table(table_name)?;

@@ -4,11 +4,12 @@
 //! FORCE ends; a session elsewhere ends once its node knows that its database is gone.
 
 use super::Session;
-use super::ddl::Planned;
+use super::planned::Planned;
+use crate::catching_up::{CatchingUp, PAUSE, WITHIN};
 use crate::gateway::Gateway;
 use crate::response::Response;
 use base::SqlError;
-use base::databases::{Database, missing};
+use base::databases::{Database, DatabaseId, missing};
 use base::error::{SqlResult, SqlState};
 use base::roles::{Object, Privileges};
 use base::schema::{Catalog, SchemaChange};
@@ -25,6 +26,22 @@ const PLANS_MAX: usize = 64;
 const PUBLISHED_WITHIN: Duration = Duration::from_millis(1);
 
 impl Gateway {
+    /// Waits until sessions may begin; answers whether the node knows everything that was answered before.
+    pub async fn catch_up(self: &Arc<Self>) -> bool {
+        let CatchingUp { since, done } = &self.catching_up;
+        if !done.initialized() {
+            let gone = Duration::from_nanos(self.cluster.now().since(*since));
+            let newest = async || {
+                // An error is as good as no answer: somebody is missing.
+                while Session::internal(self.clone()).newest_catalog().await.is_err() {
+                    tokio::time::sleep(PAUSE).await;
+                }
+            };
+            _ = tokio::time::timeout(WITHIN.saturating_sub(gone), done.get_or_init(newest)).await;
+        }
+        done.initialized()
+    }
+
     /// The database that a user wants to connect to. Errors: 3D000, 55000, 42501, 53300.
     pub async fn database(self: &Arc<Self>, user: &str, name: &str) -> SqlResult<Arc<Database>> {
         let mut catalog = self.catalog();
@@ -63,13 +80,36 @@ impl Gateway {
     }
 }
 
+/// The database that a session is connected to.
+pub(super) struct Connected {
+    pub id: DatabaseId,
+    pub name: String,
+}
+
+impl Connected {
+    pub fn to(id: DatabaseId, catalog: &Catalog) -> Connected {
+        Connected { id, name: catalog.databases.name(id).to_string() }
+    }
+}
+
 impl Session {
+    /// Asks the node for its catalog, once per statement.
+    pub(super) fn look_up_catalog(&mut self) {
+        self.known = self.gateway.catalog_of(self.database.id);
+        self.note_database();
+    }
+
+    /// Waits until the node knows a catalog at least as new as any it has seen in order.
+    pub(super) async fn refresh_catalog(&mut self) -> SqlResult<()> {
+        self.gateway.cluster.request(Request::Catalog).await.map(|_| ())
+    }
+
     /// Notes what the catalog says of the session's database: another name, or that it is gone.
-    pub(super) fn note_database(&mut self) {
+    fn note_database(&mut self) {
         let Some(databases) = crate::notifications::known_databases(&self.known) else { return };
-        match databases.all.get(&self.database_id) {
-            Some(database) if database.name == self.database => {}
-            Some(database) => self.database = database.name.clone(),
+        match databases.all.get(&self.database.id) {
+            Some(database) if database.name == self.database.name => {}
+            Some(database) => self.database.name = database.name.clone(),
             None => self.told.listener.mailbox.end(),
         }
     }
@@ -77,7 +117,7 @@ impl Session {
     /// Waits until the node knows a catalog that holds every change that was answered before, wherever that was.
     pub(crate) async fn newest_catalog(&mut self) -> SqlResult<Arc<Catalog>> {
         let cluster = self.cluster().clone();
-        let consistency = self.settings.answered_level();
+        let consistency = self.settings.usual_consistency;
         let Reply::Pinned(pinned) =
             cluster.request(Request::Pin { consistency, token: self.token.clone() }).await?
         else {

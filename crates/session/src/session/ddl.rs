@@ -3,7 +3,7 @@
 use super::Session;
 use super::attempts::Attempts;
 use super::create_as::cannot_index;
-use super::plan::{self, Plan};
+use super::planned::Planned;
 use super::transaction::SeenRow;
 use super::turns::Turn;
 use super::write::Written;
@@ -11,17 +11,13 @@ use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::roles::Standing;
-use base::routines::Routine;
 use base::schema::triggers::Event;
 use base::schema::{Catalog, Index, SchemaAction, SchemaChange, Sequence, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
-use base::{DataType, Datum, SqlError};
-use sql::ddl::Shapes;
+use base::{Datum, SqlError};
 use sql::ddl::{self, DdlContext};
 use sql::lower::bind::Binding;
 use sql::lower::modify::ModifyPlan;
-use sql::lower::scope::ParameterTypes;
-use sql::types::Column;
 use sqlparser::ast::{self, Statement};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -105,7 +101,7 @@ impl Session {
             let actions = planned.actions.clone();
             // Should the statement be given up, whoever ends it takes this away.
             self.note_later(planned.later.clone());
-            match self.submit_schema(SchemaChange { database: self.database_id, base_version, actions }).await
+            match self.submit_schema(SchemaChange { database: self.database.id, base_version, actions }).await
             {
                 Err(e) if super::is_stale(&e) && attempts < PLANS_MAX => {
                     self.note_later(None);
@@ -177,7 +173,7 @@ impl Session {
                 moved.extend(late.ids.iter().copied());
                 let actions = vec![SchemaAction::MoveHome(late)];
                 self.submit_schema(SchemaChange {
-                    database: self.database_id,
+                    database: self.database.id,
                     base_version: known.version,
                     actions,
                 })
@@ -210,7 +206,7 @@ impl Session {
         DdlContext {
             catalog,
             search_path: &self.settings.search_path,
-            database: &self.database,
+            database: &self.database.name,
             topology: cluster.topology(),
             region: cluster.region(),
             generators: &self.gateway.node.generators,
@@ -400,7 +396,7 @@ impl Session {
         target: &ast::TruncateTableTarget,
     ) -> SqlResult<Option<&'c Arc<Table>>> {
         let path = &self.settings.search_path;
-        match sql::names::find_table(catalog, path, &self.database, &target.name) {
+        match sql::names::find_table(catalog, path, &self.database.name, &target.name) {
             Err(_) if truncate.if_exists => Ok(None),
             found => found.map(Some),
         }
@@ -458,47 +454,5 @@ impl Session {
         let tables = self.all_truncated(&catalog, truncate)?;
         self.forget_notices(told);
         Ok(tables.iter().any(|table| table.triggers.wait_for(Event::Truncate)))
-    }
-}
-
-/// Columns of a query as this session would plan it.
-pub(super) struct Planned<'a>(pub &'a Session);
-
-impl Planned<'_> {
-    fn planned(&self, statement: &Statement, parameters: &mut ParameterTypes) -> SqlResult<Plan> {
-        let mut catalog = self.0.catalog();
-        if let Some(filled) = sql::materialized::as_if_populated(&catalog) {
-            catalog = Arc::new(filled);
-        }
-        plan::plan(&self.0.context(&catalog), statement, parameters)
-    }
-}
-
-impl Shapes for Planned<'_> {
-    fn columns(&self, query: &ast::Query) -> SqlResult<Vec<Column>> {
-        if sql::with::writes(query) {
-            let told = "views must not contain data-modifying statements in WITH";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
-        }
-        let statement = Statement::Query(Box::new(query.clone()));
-        match self.planned(&statement, &mut ParameterTypes::default())? {
-            Plan::Utility(_) => None,
-            Plan::Calls(_) => {
-                return Err(SqlError::unsupported("a view that calls a function in PL/pgSQL"));
-            }
-            plan => plan.columns(),
-        }
-        .map(|columns| columns.as_ref().clone())
-        .ok_or_else(|| SqlError::unsupported("a view of anything but a query"))
-    }
-
-    fn columns_of(&self, statement: &Statement, parameters: &[DataType]) -> SqlResult<Option<Vec<Column>>> {
-        let mut parameters = ParameterTypes(parameters.iter().copied().map(Some).collect());
-        let plan = self.planned(statement, &mut parameters)?;
-        Ok(plan.columns().map(|columns| columns.as_ref().clone()))
-    }
-
-    fn check_program(&self, routine: &Routine) -> SqlResult<()> {
-        super::programs::check_body(&self.0.catalog(), routine)
     }
 }

@@ -324,7 +324,7 @@ impl Session {
         lower(&mut Lowering {
             catalog: &catalog,
             search_path: &self.settings.search_path,
-            database: &self.database,
+            database: &self.database.name,
             parameters: &mut types,
         })
     }

@@ -72,7 +72,7 @@ impl Session {
                 actions.push(SchemaAction::AlterTable(next));
             }
             let change =
-                SchemaChange { database: self.database_id, base_version: self.known.version, actions };
+                SchemaChange { database: self.database.id, base_version: self.known.version, actions };
             match self.submit_schema(change).await {
                 Err(error) if super::is_stale(&error) => {}
                 ended => return ended,
@@ -125,7 +125,7 @@ impl Session {
             let actions = vec![SchemaAction::AlterTable(next)];
             match self
                 .submit_schema(SchemaChange {
-                    database: self.database_id,
+                    database: self.database.id,
                     base_version: self.known.version,
                     actions,
                 })

@@ -84,7 +84,7 @@ impl Session {
             }
             match self
                 .submit_schema(SchemaChange {
-                    database: self.database_id,
+                    database: self.database.id,
                     base_version: catalog.version,
                     actions,
                 })

@@ -22,7 +22,7 @@ pub struct Settings {
     /// How reads of rows use replicas.
     pub read_policy: ReadPolicy,
     /// Of a session that has not said how.
-    usual_consistency: Consistency,
+    pub(super) usual_consistency: Consistency,
     /// What texts of moments are shown in, and what days and hours are counted by.
     pub zone: Zone,
     /// Schemas that names without one are looked up in.
@@ -153,11 +153,6 @@ impl NoticeLevel {
 }
 
 impl Settings {
-    /// A level whose cuts hold everything answered before, anywhere.
-    pub fn answered_level(&self) -> Consistency {
-        self.usual_consistency
-    }
-
     /// The session's level for what a transaction reads that may write: it is never below `regular`.
     pub fn strong_level(&self) -> Consistency {
         match self.consistency {

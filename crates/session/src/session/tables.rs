@@ -20,10 +20,10 @@ impl Session {
     /// Errors: 42P01.
     pub(super) fn has_relation(&self, name: &ast::ObjectName) -> SqlResult<()> {
         let (catalog, path) = (self.catalog(), &self.settings.search_path);
-        match names::find_relation(&catalog, path, &self.database, name) {
+        match names::find_relation(&catalog, path, &self.database.name, name) {
             Some(_) => Ok(()),
             None if names::parts(name)?.first().is_some_and(is_of_catalog) => Ok(()),
-            None => names::find_table(&catalog, path, &self.database, name).map(|_| ()),
+            None => names::find_table(&catalog, path, &self.database.name, name).map(|_| ()),
         }
     }
 
@@ -63,11 +63,11 @@ impl Session {
             }
             Indexed::Database | Indexed::System => {
                 let name = names::parts(&reindex.name)?.join(".");
-                if name != self.database {
+                if name != self.database.name {
                     let told = "can only reindex the currently open database";
                     return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
                 }
-                (Object::Database(self.database_id), format!("database {name}"))
+                (Object::Database(self.database.id), format!("database {name}"))
             }
         };
         match catalog.roles.owns(&self.standing(), &object) {
@@ -80,11 +80,11 @@ impl Session {
 
     fn reindexed_table(&self, name: &ast::ObjectName) -> SqlResult<(Object, String)> {
         let (catalog, path) = (self.catalog(), &self.settings.search_path);
-        match names::find_table(&catalog, path, &self.database, name) {
+        match names::find_table(&catalog, path, &self.database.name, name) {
             Ok(table) => Ok((Object::Relation(table.id), format!("table {}", table.name))),
             Err(missing) => {
                 let word = names::parts(name)?.pop().unwrap_or_default();
-                let is_other = names::find_relation(&catalog, path, &self.database, name).is_some()
+                let is_other = names::find_relation(&catalog, path, &self.database.name, name).is_some()
                     || self.reindexed_index(name).is_ok();
                 let told = format!("\"{word}\" is not a table or materialized view");
                 Err(if is_other { SqlError::new(SqlState(*b"42809"), told) } else { missing })
@@ -95,7 +95,7 @@ impl Session {
     /// The table of an index, whose owner is the index's.
     fn reindexed_index(&self, name: &ast::ObjectName) -> SqlResult<(Object, String)> {
         let catalog = self.catalog();
-        let (schema, word) = names::qualified(name, &self.database)?;
+        let (schema, word) = names::qualified(name, &self.database.name)?;
         let schemas = schema.map_or_else(|| self.settings.search_path.clone(), |schema| vec![schema]);
         let has_it = |table: &&Arc<Table>| {
             let is_key = table.primary_key_name == word && !table.columns[table.primary_key[0]].hidden;
@@ -104,7 +104,7 @@ impl Session {
         if let Some(table) = catalog.tables.values().find(has_it) {
             return Ok((Object::Relation(table.id), format!("index {word}")));
         }
-        let is_other = names::find_relation(&catalog, &schemas, &self.database, name).is_some();
+        let is_other = names::find_relation(&catalog, &schemas, &self.database.name, name).is_some();
         Err(match is_other {
             true => SqlError::new(SqlState(*b"42809"), format!("\"{word}\" is not an index")),
             false => SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{word}\" does not exist")),
@@ -180,7 +180,7 @@ impl Session {
         let mut named = Vec::new();
         for target in &lock.tables {
             self.has_relation(&target.name)?;
-            let found = names::find_relation(&catalog, path, &self.database, &target.name);
+            let found = names::find_relation(&catalog, path, &self.database.name, &target.name);
             let Some(shape) = found.map(base::views::Relation::shape) else { continue };
             let rights = catalog.roles.rights(&standing, &Object::Relation(shape.id)).held;
             if !standing.is_superuser && (rights & enough).is_empty() {

@@ -153,7 +153,7 @@ impl Session {
         let _turn = if carries_over { Some(gateway.temporary.turn().await) } else { None };
         let mut attempts = 0;
         loop {
-            if carries_over && !transaction.carry_over(&gateway.catalog_of(self.database_id))? {
+            if carries_over && !transaction.carry_over(&gateway.catalog_of(self.database.id))? {
                 return Err(base::schema::stale_schema());
             }
             let Some(program) = transaction.migration(&topology) else { return Ok(()) };
@@ -176,7 +176,7 @@ impl Session {
             if actions.is_empty() {
                 return Ok(());
             }
-            match self.submit_schema(SchemaChange { database: self.database_id, base_version, actions }).await
+            match self.submit_schema(SchemaChange { database: self.database.id, base_version, actions }).await
             {
                 Err(error) if super::is_stale(&error) => self.refresh_catalog().await?,
                 ended => return ended,

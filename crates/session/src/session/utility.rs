@@ -457,7 +457,7 @@ impl Session {
         let mut lowering = sql::lower::Lowering {
             catalog: &catalog,
             search_path: &self.settings.search_path,
-            database: &self.database,
+            database: &self.database.name,
             parameters: &mut types,
         };
         let scope = Scope::default();

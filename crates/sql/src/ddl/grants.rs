@@ -494,10 +494,8 @@ fn named(action: &ast::Action) -> SqlResult<(Privileges, Option<&Vec<ast::Ident>
         A::Execute { obj_type: None } => (Privileges::EXECUTE, None),
         other => {
             let name = other.to_string().to_lowercase();
-            return Err(SqlError::new(
-                SqlState::SYNTAX_ERROR,
-                format!("unrecognized privilege type \"{name}\""),
-            ));
+            let told = format!("unrecognized privilege type \"{name}\"");
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, told));
         }
     })
 }

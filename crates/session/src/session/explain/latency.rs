@@ -17,7 +17,7 @@ impl Session {
         }
         let catalog = self.catalog();
         let name = ast::ObjectName::from(table.clone());
-        let table = sql::names::find_table(&catalog, &self.settings.search_path, &self.database, &name)?;
+        let table = sql::names::find_table(&catalog, &self.settings.search_path, &self.database.name, &name)?;
         let topology = self.cluster().topology();
         let name = sql::names::fold(region);
         let from = topology.region_named(&name).ok_or_else(|| {

@@ -60,7 +60,7 @@ impl Session {
 
     /// The constraints of a name. Errors: 42704, 42809 for one that is not deferrable.
     fn deferrable(&self, catalog: &Catalog, name: &ast::ObjectName) -> SqlResult<Vec<(TableId, String)>> {
-        let (schema, name) = sql::names::qualified(name, &self.database)?;
+        let (schema, name) = sql::names::qualified(name, &self.database.name)?;
         let schemas = schema.map_or_else(|| self.settings.search_path.to_vec(), |schema| vec![schema]);
         for schema in schemas {
             let tables = catalog.tables.values().filter(|table| table.schema == schema);

@@ -219,8 +219,11 @@ impl Session {
         let mut parsed = parsed(&text)?;
         refuse(&parsed)?;
         let mut names = OfProgram { run, statement, references: Vec::new(), expands: false };
-        let lookup =
-            Lookup { catalog: &catalog, search_path: &self.settings.search_path, database: &self.database };
+        let lookup = Lookup {
+            catalog: &catalog,
+            search_path: &self.settings.search_path,
+            database: &self.database.name,
+        };
         bind(lookup, &mut parsed, &mut names)?;
         let (types, parameters) = values(&names.references)?;
         let is_written_out = write_out(lookup, &mut parsed, &types, &parameters, zone)?;

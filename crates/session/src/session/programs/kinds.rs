@@ -164,7 +164,7 @@ impl Session {
     fn relation<'c>(&self, catalog: &'c Catalog, name: &[String]) -> SqlResult<Relation<'c>> {
         let idents: Vec<ast::Ident> = name.iter().map(|part| ast::Ident::with_quote('"', part)).collect();
         let object = ast::ObjectName::from(idents);
-        let found = names::find_relation(catalog, &self.settings.search_path, &self.database, &object);
+        let found = names::find_relation(catalog, &self.settings.search_path, &self.database.name, &object);
         found.ok_or_else(|| {
             let message = format!("relation \"{}\" does not exist", name.join("."));
             SqlError::new(SqlState::UNDEFINED_TABLE, message)
