@@ -32,7 +32,9 @@ mod tests {
     #[test]
     fn names_are_quoted_where_they_have_to_be() {
         let plain = ["mood", "_m2", "users"];
-        plain.map(|name| assert_eq!(quoted(name), name));
+        for name in plain {
+            assert_eq!(quoted(name), name);
+        }
         let others = [
             ("user", r#""user""#),
             ("Mood", r#""Mood""#),
@@ -40,6 +42,8 @@ mod tests {
             ("", r#""""#),
             ("a\"b", r#""a""b""#),
         ];
-        others.map(|(name, written)| assert_eq!(quoted(name), written));
+        for (name, written) in others {
+            assert_eq!(quoted(name), written);
+        }
     }
 }

@@ -294,6 +294,18 @@ pub enum Gathered {
     Abort(SqlError),
 }
 
+impl Gathered {
+    /// What a transaction aborts with, after what its participants have answered. Whoever must retry is told so, rather than
+    /// what it would have run into: another participant may have judged rows that are not as the transaction saw them.
+    pub fn abort_of<'g>(answers: impl IntoIterator<Item = &'g Gathered>) -> Option<&'g SqlError> {
+        let aborts = answers.into_iter().filter_map(|answer| match answer {
+            Gathered::Abort(error) => Some(error),
+            Gathered::Values(_) => None,
+        });
+        aborts.min_by_key(|error| error.state != SqlState::SERIALIZATION_FAILURE)
+    }
+}
+
 /// The end of a transaction at one participant, and (merged) for its client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
@@ -408,4 +420,24 @@ pub struct ClientRequest {
     /// A clock reading taken before it was first sent. Once results of that time are forgotten, a
     /// repetition is refused rather than executed again.
     pub issued_at: Time,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_must_retry_is_told_so() {
+        let abort = |state, text: &str| Gathered::Abort(SqlError::new(state, text));
+        let taken = abort(SqlState::UNIQUE_VIOLATION, "taken");
+        let changed = abort(SqlState::SERIALIZATION_FAILURE, "changed");
+        let told = |answers: &[&Gathered]| {
+            Gathered::abort_of(answers.iter().copied()).map(|error| error.message.clone())
+        };
+        let fine = Gathered::Values(Vec::new());
+        assert_eq!(told(&[&fine]), None);
+        assert_eq!(told(&[&fine, &taken]).as_deref(), Some("taken"));
+        assert_eq!(told(&[&taken, &changed]).as_deref(), Some("changed"));
+        assert_eq!(told(&[&abort(SqlState::CHECK_VIOLATION, "first"), &taken]).as_deref(), Some("first"));
+    }
 }

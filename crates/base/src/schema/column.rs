@@ -14,7 +14,7 @@ pub struct Column {
     pub missing: Datum,
     pub identity: Identity,
     /// No column of the table's to its users: a row id, if it is in the primary key; what an index keeps, if it is
-    /// generated ([`IndexForm`]); or else a column that was dropped.
+    /// generated ([`IndexForm`](super::IndexForm)); or else a column that was dropped.
     pub hidden: bool,
 }
 

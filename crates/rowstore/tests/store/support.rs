@@ -115,13 +115,7 @@ impl World {
             let step = || store.gather_some(unfinished, transaction, units);
             gathered.insert(*p, in_steps(&mut self.pauses, step));
         }
-        // Whoever must retry is told so, rather than what it would have run into.
-        let aborts = gathered.values().filter_map(|answer| match answer {
-            Gathered::Abort(error) => Some(error),
-            Gathered::Values(_) => None,
-        });
-        let retry = |error: &&SqlError| error.state != SqlState::SERIALIZATION_FAILURE;
-        if let Some(error) = aborts.min_by_key(retry) {
+        if let Some(error) = Gathered::abort_of(gathered.values()) {
             participants.iter().for_each(|p| self.stores[p.0 as usize].forget(transaction.id));
             self.twins_abort(transaction, error);
             return Outcome::Aborted(error.clone());

@@ -186,7 +186,7 @@ impl State<'_> {
     ) -> Result<Vec<(base::PartitionId, Vec<StatementResult>)>, Loss> {
         let gather = |partition| (partition, self.executor.gather(partition, transaction));
         let gathered: BTreeMap<_, Gathered> = transaction.participants().map(gather).collect();
-        if let Some(Gathered::Abort(error)) = gathered.values().find(|g| matches!(g, Gathered::Abort(_))) {
+        if let Some(error) = Gathered::abort_of(gathered.values()) {
             return Err(Loss::Failed(Box::new(error.clone())));
         }
         let mut results = Vec::new();

@@ -259,10 +259,7 @@ impl Scheduler {
         let extra = &merger.vertex(at).extra;
         let rank = merger.vertex(at).rank.expect("what executes has a rank");
         let place = Place::new(rank, txn);
-        let abort: Option<SqlError> = reads.values().find_map(|gathered| match gathered {
-            Gathered::Abort(error) => Some(error.clone()),
-            Gathered::Values(_) => None,
-        });
+        let abort: Option<SqlError> = Gathered::abort_of(reads.values()).cloned();
         let has_effect = abort.is_none() && !is_bare_move(transaction);
         let local = transaction.participants().filter(|p| cluster.is_local(*p));
         let all = partial.apply(local, |partition| match has_effect {

@@ -14,7 +14,7 @@ use base::key::KeyRange;
 use base::order::StreamItem;
 use base::txn::{Gathered, Outcome, ReadGranule, StatementResult, Transaction};
 use base::write_set::WriteSet;
-use base::{Key, LogPosition, NodeId, PartitionId, Place, Rank, SqlState, TableId, TxnId};
+use base::{Key, LogPosition, NodeId, PartitionId, Place, Rank, TableId, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -321,12 +321,7 @@ impl State<'_> {
         let rank = self.terms.rank;
         let gathered: BTreeMap<PartitionId, Gathered> =
             transaction.participants().map(|p| (p, self.executor.gather(p, transaction))).collect();
-        let aborts = gathered.values().filter_map(|gathered| match gathered {
-            Gathered::Abort(error) => Some(error),
-            Gathered::Values(_) => None,
-        });
-        // Whoever must retry is told so, rather than what it would have run into.
-        if let Some(error) = aborts.min_by_key(|error| error.state != SqlState::SERIALIZATION_FAILURE) {
+        if let Some(error) = Gathered::abort_of(gathered.values()) {
             return Err(Loss::Failed(Box::new(error.clone())));
         }
         let place = Place::new(rank, transaction.id);

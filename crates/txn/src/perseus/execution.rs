@@ -101,10 +101,7 @@ impl Perseus {
         let rank = self.graph.live(at).rank.expect("what executes has a rank");
         assert!(rank >= self.graph.live(at).bound, "{txn} is ranked below a pts");
         let place = Place::new(rank, txn);
-        let abort: Option<SqlError> = exchange.values().find_map(|gathered| match gathered {
-            Gathered::Abort(error) => Some(error.clone()),
-            Gathered::Values(_) => None,
-        });
+        let abort: Option<SqlError> = Gathered::abort_of(exchange.values()).cloned();
         let noop = self.graph.live(at).extra.noop;
         let mut results = Vec::new();
         for partition in transaction.participants() {

@@ -1,6 +1,7 @@
 //! Names of several databases in one catalog.
 
 use super::*;
+use crate::databases::POSTGRES;
 use crate::roles::{RoleChange, RoleId};
 use crate::schema::Origin;
 use crate::schema::{Placement, SchemaAction, SchemaChange, Sequence, SequenceLimits, Table};
