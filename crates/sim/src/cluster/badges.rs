@@ -8,12 +8,13 @@
 //! In a history a row is a register, and so is a badge: it holds the value of the row that has it, and nothing while no
 //! row does. KEEPS: rows and badges are there because some operation of the history wrote them.
 //!
-//! Reading order: [`tables`], [`action`] (one-shot programs), [`block`], [`holder`] (the client), [`migrator`],
+//! Reading order: [`tables`], [`action`] (one-shot programs), [`block`], [`holder`] (the client), [`migrator`], [`builder`],
 //! [`agreement`].
 
 pub mod action;
 pub mod agreement;
 pub mod block;
+pub mod builder;
 pub mod holder;
 pub mod migrator;
 pub mod tables;
@@ -41,6 +42,8 @@ pub struct Company {
     pub pause_ns_max: Option<u64>,
     /// How often their tables are changed.
     pub migrations: u32,
+    /// Steps of making a second index over the badges, and of dropping it again.
+    pub builds: u32,
     /// What their programs leave out of what they declare: a planted fault.
     pub undeclared: Option<Undeclared>,
 }
@@ -51,7 +54,8 @@ impl Company {
         let usual = (*rng.pick(&Scope::EVERY), rng.chance(0.5));
         let (holders, pause_ns_max) = (*rng.pick(&[4, 8]), *rng.pick(&[None, Some(MS), Some(20 * MS)]));
         let migrations = *rng.pick(&[0, 0, 3, 8]);
-        Company { holders, usual, pause_ns_max, migrations, undeclared }
+        let builds = *Rng::new(seed).fork("builds").pick(&[0, 12, 40]);
+        Company { holders, usual, pause_ns_max, migrations, builds, undeclared }
     }
 }
 

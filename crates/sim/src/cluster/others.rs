@@ -1,6 +1,7 @@
 //! Who works in a cluster beside the sessions: clients that take badges, change the catalog and move homes.
 
 use super::badges::agreement;
+use super::badges::builder::Builder;
 use super::badges::holder::{HolderClient, Surroundings};
 use super::badges::migrator::Migrator;
 use super::badges::tables::{Scope, Tables};
@@ -63,8 +64,13 @@ impl Knobs {
             if company.migrations > 0 {
                 let (id, rng) = (FIRST_HOLDER + company.holders, rng.fork("migrator"));
                 let pause_ns_max = 2 * self.active_ns / u64::from(company.migrations);
-                let (around, steps) = (Surroundings { pause_ns_max, ..around }, company.migrations);
+                let (around, steps) = (Surroundings { pause_ns_max, ..around.clone() }, company.migrations);
                 world.client(Migrator::new(id, around, rng, steps, loaded.clone()));
+            }
+            if company.builds > 0 {
+                let pause_ns_max = 2 * self.active_ns / u64::from(company.builds);
+                let (around, rng) = (Surroundings { pause_ns_max, ..around }, rng.fork("builder"));
+                world.client(Builder::new(around, rng, company.builds, loaded.clone()));
             }
         }
         let (layout, book, gateways) = (|| layout.clone(), || book.clone(), || gateways.to_vec());

@@ -110,6 +110,7 @@ impl Program {
         let mut access = AccessSet::default();
         let statements = self.parts.iter().flat_map(|part| part.statements(tables, known, &mut access));
         let program = TxnProgram::Statements(statements.collect());
+        known.declare_alike(&mut access, self.parts[0].scope);
         submission(program, access, token)
     }
     /// Whatever it may write, or more, should nobody know what became of it. What it deletes is not known.

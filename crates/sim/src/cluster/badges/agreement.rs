@@ -49,8 +49,10 @@ where
             return Some((nodes[0], pin));
         };
         let Reply::Pinned(Ok((pin, at))) = first else { panic!("the last look at badges is refused a pin") };
-        let questions = questions(&asked, &nodes, *at);
-        let (nth, count) = (replies.len() - 1, questions.len());
+        // Whatever is at the cut is executed here.
+        let Some(known) = replies.get(1) else { return Some((nodes[0], Request::Catalog)) };
+        let questions = questions(&asked, &nodes, built(known), *at);
+        let (nth, count) = (replies.len() - 2, questions.len());
         match questions.into_iter().nth(nth) {
             None if nth == count => Some((nodes[0], Request::Unpin(*pin))),
             question => question,
@@ -75,11 +77,18 @@ fn analysts(tables: &Tables) -> Vec<(NodeId, BTreeSet<PartitionId>)> {
     all.filter(|(_, kept): &(_, BTreeSet<_>)| !kept.is_empty()).collect()
 }
 
-/// Of every node with rows all of them, by their keys and through the index; of every node with columns these.
-fn questions(tables: &Tables, nodes: &[NodeId], at: Rank) -> Vec<(NodeId, Request)> {
+/// A second index over the badges of shelves, if there is one that is read.
+fn built(known: &Reply) -> Option<TableId> {
+    let Reply::Catalog(catalog) = known else { panic!("a node does not tell its catalog") };
+    let second = catalog.table(Scope::Shelf.table())?.indexes.get(1)?;
+    (!second.form.is_building).then_some(second.id)
+}
+
+/// Of every node with rows all of them, by their keys and through the indexes; of every node with columns these.
+fn questions(tables: &Tables, nodes: &[NodeId], built: Option<TableId>, at: Rank) -> Vec<(NodeId, Request)> {
     let (consistency, token) = (Consistency::Regular, Token::at(at));
     let rows = nodes.iter().map(|node| {
-        let reads = reads(tables).map(|(_, read)| read).collect();
+        let reads = reads(tables, built).map(|(_, read)| read).collect();
         (*node, Request::ReadRows(ReadRows { at: Some(at), consistency, token: token.clone(), reads }))
     });
     let columns = analysts(tables).into_iter().map(|(node, kept)| {
@@ -90,14 +99,19 @@ fn questions(tables: &Tables, nodes: &[NodeId], at: Rank) -> Vec<(NodeId, Reques
     });
     rows.chain(columns).collect()
 }
-fn reads(tables: &Tables) -> impl Iterator<Item = ((Scope, PartitionId), RowRead)> + '_ {
+fn reads(
+    tables: &Tables,
+    built: Option<TableId>,
+) -> impl Iterator<Item = ((Scope, PartitionId), RowRead)> + '_ {
     let of = |scope: Scope, partition: PartitionId, index: Option<TableId>| {
         let (table, range, filter, limit, descending) = (scope.table(), KeyRange::all(), None, None, false);
         ((scope, partition), RowRead { partition, table, index, range, filter, limit, descending })
     };
     Scope::EVERY.into_iter().flat_map(move |scope| {
         let partitions = tables.partitions(scope).into_iter();
-        partitions.flat_map(move |p| [None, Some(scope.index())].map(|index| of(scope, p, index)))
+        let second = built.filter(|_| scope == Scope::Shelf);
+        let ways = [None, Some(scope.index())].into_iter().chain(second.map(Some));
+        partitions.flat_map(move |p| ways.clone().map(move |index| of(scope, p, index)))
     })
 }
 
@@ -105,11 +119,12 @@ fn reads(tables: &Tables) -> impl Iterator<Item = ((Scope, PartitionId), RowRead
 type Found = BTreeMap<(Scope, PartitionId), Vec<Holder>>;
 
 fn check(tables: &Tables, replies: &[Reply]) -> Result<(), String> {
-    let mut replies = replies[1..].iter();
+    let built = built(&replies[1]);
+    let mut replies = replies[2..].iter();
     let mut first: Option<Found> = None;
     for node in readers(tables) {
         let found = match replies.next() {
-            Some(Reply::Rows(Ok(rows))) => rows_at(tables, node, &rows.reads)?,
+            Some(Reply::Rows(Ok(rows))) => rows_at(tables, built, node, &rows.reads)?,
             Some(Reply::Rows(Err(error))) => return Err(format!("badges at {node} are refused: {error}")),
             _ => return Err(format!("no badges of {node} at the last cut")),
         };
@@ -142,9 +157,14 @@ fn check(tables: &Tables, replies: &[Reply]) -> Result<(), String> {
 }
 
 /// One node's rows; an error if the index leads to others.
-fn rows_at(tables: &Tables, node: NodeId, answers: &[Vec<(Key, Row)>]) -> Result<Found, String> {
+fn rows_at(
+    tables: &Tables,
+    built: Option<TableId>,
+    node: NodeId,
+    answers: &[Vec<(Key, Row)>],
+) -> Result<Found, String> {
     let mut found = Found::new();
-    for ((of, read), rows) in reads(tables).zip(answers) {
+    for ((of, read), rows) in reads(tables, built).zip(answers) {
         let rows = sorted(rows.iter().map(|(_, row)| Holder::of_row(row)));
         let known = found.entry(of).or_insert_with(|| rows.clone());
         if *known != rows {

@@ -242,6 +242,7 @@ impl Looked {
                 row: change.after.as_ref().map(Holder::row),
             }));
         }
+        known.declare_alike(&mut access, scope);
         submission(TxnProgram::Validated(Validated { reads, writes }), access, token)
     }
 }

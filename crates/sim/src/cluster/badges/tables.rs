@@ -11,7 +11,7 @@ use base::key::KeyRange;
 use base::rng::Rng;
 use base::schema::{Catalog, Column, Index, Location, Placement, SchemaAction, SchemaChange, Table};
 use base::topology::Topology;
-use base::txn::{AccessMode, AccessSet, Granule, Submission, TxnProgram};
+use base::txn::{Access, AccessMode, AccessSet, Granule, Submission, TxnProgram};
 use base::{Datum, Key, PartitionId, TableId, Token};
 use std::sync::Arc;
 
@@ -180,6 +180,26 @@ pub struct Known([Arc<Table>; 3]);
 impl Known {
     pub fn of(&self, scope: Scope) -> &Arc<Table> {
         &self.0[scope as usize]
+    }
+    /// Declares for a second index of a table what is declared for the first: both have the same entries.
+    pub fn declare_alike(&self, access: &mut AccessSet, scope: Scope) {
+        let Some(second) = self.of(scope).indexes.get(1) else { return };
+        for accesses in access.by_partition.values_mut() {
+            let alike = accesses.iter().filter_map(|access| {
+                let granule = match &access.granule {
+                    Granule::Key(index, entry) if *index == scope.index() => {
+                        Granule::Key(second.id, entry.clone())
+                    }
+                    Granule::Range(index, range) if *index == scope.index() => {
+                        Granule::Range(second.id, range.clone())
+                    }
+                    _ => return None,
+                };
+                Some(Access { granule, mode: access.mode })
+            });
+            let alike: Vec<Access> = alike.collect();
+            accesses.extend(alike);
+        }
     }
     /// Takes over what a gateway knows, where that is later.
     pub fn learn(&mut self, catalog: &Catalog) {
