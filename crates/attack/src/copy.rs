@@ -1,7 +1,7 @@
 //! Data of COPY FROM STDIN in its three formats, mutated: quotes that never end, fields too few or too many, counts
 //! and lengths that lie, and rows of any length.
 
-use crate::generate::{Dice, chance, magnitude, pick};
+use crate::dice::{Dice, chance, magnitude, pick};
 use crate::input::{Input, Step};
 use crate::text::Text;
 use rand::Rng;

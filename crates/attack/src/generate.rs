@@ -1,13 +1,10 @@
 //! Which generators there are. Each makes its n-th input from `(seed, n)` alone.
 
+use crate::dice::Dice;
 use crate::input::Input;
-use crate::{copy, statements, stored, wire};
+use crate::{copy, programs, statements, stored, wire};
 use clap::ValueEnum;
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-
-/// Randomness that is the same on every machine and in every version.
-pub type Dice = ChaCha8Rng;
+use rand::SeedableRng;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Generator {
@@ -25,10 +22,12 @@ pub enum Generator {
     Wire,
     /// Data of COPY, mutated
     Copy,
+    /// Programs in PL/pgSQL: endless, growing, recursive, long and deep ones, alone, in functions and in triggers
+    Programs,
 }
 
 impl Generator {
-    pub const ALL: [Generator; 7] = [
+    pub const ALL: [Generator; 8] = [
         Generator::Random,
         Generator::Long,
         Generator::Deep,
@@ -36,6 +35,7 @@ impl Generator {
         Generator::Stored,
         Generator::Wire,
         Generator::Copy,
+        Generator::Programs,
     ];
 
     pub fn name(self) -> &'static str {
@@ -45,6 +45,7 @@ impl Generator {
             Generator::Deep => "deep",
             Generator::Amplify => "amplify",
             Generator::Stored => "stored",
+            Generator::Programs => "programs",
             Generator::Wire => "wire",
             Generator::Copy => "copy",
         }
@@ -61,27 +62,13 @@ impl Generator {
             Generator::Deep => statements::deep::input(&mut dice),
             Generator::Amplify => statements::amplify::input(&mut dice),
             Generator::Stored => stored::input(&mut dice),
+            Generator::Programs => programs::input(&mut dice),
             Generator::Wire => wire::input(&mut dice),
             Generator::Copy => copy::input(&mut dice),
         };
         input.shape = format!("{}/{}", self.name(), input.shape);
         input
     }
-}
-
-/// One of several.
-pub fn pick<'a, T: ?Sized>(dice: &mut Dice, of: &[&'a T]) -> &'a T {
-    of[dice.random_range(0..of.len())]
-}
-
-/// A number between the two, each order of magnitude as likely as another.
-pub fn magnitude(dice: &mut Dice, low: u32, high: u32) -> u32 {
-    let exponent = dice.random_range(f64::from(low).ln()..=f64::from(high).ln());
-    (exponent.exp() as u32).clamp(low, high)
-}
-
-pub fn chance(dice: &mut Dice, percent: u32) -> bool {
-    dice.random_range(0..100) < percent
 }
 
 #[cfg(test)]

@@ -9,12 +9,14 @@
 pub mod args;
 pub mod client;
 pub mod copy;
+pub mod dice;
 pub mod drive;
 pub mod generate;
 pub mod input;
 pub mod judge;
 pub mod neighbour;
 pub mod process;
+pub mod programs;
 pub mod report;
 pub mod statements;
 pub mod stored;

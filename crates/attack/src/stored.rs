@@ -1,7 +1,7 @@
 //! Definitions that are kept: what was accepted in a CHECK, a DEFAULT, an index or a prepared statement is planned
 //! again whenever it is used, by other sessions and after a restart, and so has to be usable.
 
-use crate::generate::{Dice, chance, magnitude};
+use crate::dice::{Dice, chance, magnitude};
 use crate::input::{Input, Step};
 use crate::statements::expr::{Column, Scope, Type, expression};
 use crate::statements::{deep, long};

@@ -1,7 +1,7 @@
 //! The protocol itself: good conversations whose bytes are then changed, cut, doubled or put in another order; first
 //! packets that are none; connections that say nothing.
 
-use crate::generate::{Dice, chance, magnitude, pick};
+use crate::dice::{Dice, chance, magnitude, pick};
 use crate::input::{Input, Step};
 use crate::text::Text;
 use rand::Rng;

@@ -1,7 +1,7 @@
 //! Small statements that ask for much: memory that grows with a value, rows that multiply, patterns that backtrack,
 //! numbers of many digits. A server with limits refuses them (53200, 54000, 57014) and keeps serving others.
 
-use crate::generate::{Dice, magnitude, pick};
+use crate::dice::{Dice, magnitude, pick};
 use crate::input::{Input, Step};
 use rand::Rng;
 

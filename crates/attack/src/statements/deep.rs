@@ -1,7 +1,7 @@
 //! One production nested many times. Whatever parses, plans, walks, clones or drops it by recursion needs a stack
 //! that grows with the text; whatever tries each level twice takes time that doubles with each.
 
-use crate::generate::{Dice, magnitude, pick};
+use crate::dice::{Dice, magnitude, pick};
 use crate::input::{Input, Step};
 use crate::text::Text;
 use rand::Rng;

@@ -1,6 +1,6 @@
 //! Expressions by type: most are well typed, a few are not, so that both the values and the errors are tried.
 
-use crate::generate::{Dice, chance, pick};
+use crate::dice::{Dice, chance, pick};
 use rand::Rng;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! One production many times side by side. What walks such a text by recursion ends the process; what compares
 //! each part with each other takes minutes.
 
-use crate::generate::{Dice, magnitude, pick};
+use crate::dice::{Dice, magnitude, pick};
 use crate::input::{Input, Step};
 use crate::text::Text;
 use rand::Rng;

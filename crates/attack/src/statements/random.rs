@@ -1,7 +1,7 @@
 //! Statements of every kind, grown at random: most run, some are refused, each has to be answered.
 
 use super::expr::{Column, S_COLUMNS, Scope, T_COLUMNS, Type, U_COLUMNS, expression};
-use crate::generate::{Dice, chance, pick};
+use crate::dice::{Dice, chance, pick};
 use crate::input::{Input, Step};
 use rand::Rng;
 

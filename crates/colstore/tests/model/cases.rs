@@ -203,6 +203,7 @@ fn a_change_below_the_ranks_of_copies_has_one_rank_at_every_partition() {
     let partitions = [PartitionId(0), PartitionId(1), PartitionId(2)];
     let before = both_tables();
     let change = SchemaChange {
+        database: Default::default(),
         base_version: before.version,
         actions: vec![SchemaAction::CreateSchema("later".into())],
     };

@@ -3,6 +3,7 @@
 use base::decimal::Decimal;
 use base::element::Element;
 use base::enumeration::{EnumType, Enumeration};
+use base::inet::Inet;
 use base::interval::Interval;
 use base::rng::Rng;
 use base::schema::*;
@@ -65,6 +66,7 @@ pub fn tables() -> [Table; 2] {
         column("interval", DataType::Interval, false),
         column("json", DataType::Json, false),
         column("jsonb", DataType::Jsonb, false),
+        column("inet", DataType::Inet, false),
         column("array", DataType::Array(Element::of(DataType::Text).expect("no array")), false),
     ];
     let mood = Enumeration::new(
@@ -77,6 +79,10 @@ pub fn tables() -> [Table; 2] {
     let wide = [wide, vec![column("enum", DataType::Enum(mood), false)]].concat();
     let slim = vec![column("k", DataType::Text, true), column("v", DataType::Integer, false)];
     [table(1, wide, vec![0, 1]), table(2, slim, vec![0])]
+}
+
+fn inet(text: &str) -> Inet {
+    Inet::parse(text).expect("an address")
 }
 
 /// A value of the type: now and then null, now and then extreme, else from a small set.
@@ -122,6 +128,8 @@ pub fn value(rng: &mut Rng, data_type: DataType) -> Datum {
             Datum::Interval(*rng.pick(&[largest, smallest]))
         }
         DataType::Interval => Datum::Interval(Interval { months: small as i32, days: -1, us: small }),
+        DataType::Inet if extreme => Datum::Inet(inet("ff::1/64")),
+        DataType::Inet => Datum::Inet(inet(&format!("10.0.0.{}", small.unsigned_abs()))),
         DataType::Json => Datum::text(format!("[{small},  {small}]")),
         DataType::Jsonb => Datum::Json(format!("{{\"a\": {small}}}").into()),
         DataType::Array(_) if extreme => Datum::Array(Arc::from([])),
