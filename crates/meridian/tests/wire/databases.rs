@@ -109,12 +109,14 @@ async fn a_database_is_dropped_under_load_and_its_sessions_end() {
     );
     run(&first, "begin; insert into t (v) values (2)").await;
     run(&maker, "drop database busy with (force)").await;
+    let mut done = 0;
     for worker in at_work {
         let ended = tokio::time::timeout(Duration::from_secs(30), worker).await.expect("it ends");
         let (count, code, _) = ended.expect("no panic");
-        assert!(count > 0);
+        done += count;
         assert!(["57P01", "57014", "42P01", "40003", ""].contains(&code.as_str()), "{code}");
     }
+    assert!(done > 0);
     for _ in 0..300 {
         if first.is_closed() {
             break;

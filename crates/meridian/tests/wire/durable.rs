@@ -330,7 +330,7 @@ async fn nobody_is_let_in_before_a_node_that_came_back_knows_its_tables_and_role
         let start = || Server::start_with(&["--engine", engine, "--data", directory.text()], 3);
         let mut server = start();
         for life in 0..3 {
-            let client = server.session(0).await;
+            let client = server.session_of(0, "root").await.expect("root may come in");
             run(&client, "CREATE TABLE IF NOT EXISTS t (a int PRIMARY KEY)").await;
             run(&client, "CREATE INDEX u ON t ((a + 1)); DROP INDEX u").await;
             run(&client, &format!("CREATE ROLE r{life} LOGIN; CREATE TABLE t{life} (a int)")).await;
@@ -342,7 +342,7 @@ async fn nobody_is_let_in_before_a_node_that_came_back_knows_its_tables_and_role
                 let refused = stranger.err().expect("there is no such role");
                 assert_eq!(state(&refused), "28000", "{engine}, life {life}, region {region}: {refused:?}");
                 server.session_of(region, &format!("r{life}")).await.expect("the role was made");
-                let client = server.session(region).await;
+                let client = server.session_of(region, "root").await.expect("root may come in");
                 let index = "SELECT count(*) FROM pg_class WHERE relname = 'u'";
                 assert_eq!(value(&client, index).await, "0", "{engine}, life {life}, region {region}");
                 let rows = rows(&client, &format!("SELECT a FROM t{life}")).await;

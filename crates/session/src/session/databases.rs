@@ -11,9 +11,12 @@ use crate::response::Response;
 use base::SqlError;
 use base::databases::{Database, DatabaseId, missing};
 use base::error::{SqlResult, SqlState};
+use base::key::KeyRange;
 use base::roles::{Object, Privileges};
 use base::schema::{Catalog, SchemaChange};
-use node::request::{Reply, Request};
+use base::txn::RowRead;
+use base::{Key, TableId};
+use node::request::{ReadRows, Reply, Request};
 use sql::ddl::{self, DatabaseChange, Vacated};
 use sql::parse::OfDatabase;
 use sqlparser::ast::Statement;
@@ -24,6 +27,8 @@ use std::time::Duration;
 const PLANS_MAX: usize = 64;
 /// A catalog is published as soon as the node's step is over.
 const PUBLISHED_WITHIN: Duration = Duration::from_millis(1);
+/// No table has this id.
+const NO_TABLE: TableId = TableId(u32::MAX);
 
 impl Gateway {
     /// Waits until sessions may begin; answers whether the node knows everything that was answered before.
@@ -118,12 +123,29 @@ impl Session {
     pub(crate) async fn newest_catalog(&mut self) -> SqlResult<Arc<Catalog>> {
         let cluster = self.cluster().clone();
         let consistency = self.settings.usual_consistency;
-        let Reply::Pinned(pinned) =
-            cluster.request(Request::Pin { consistency, token: self.token.clone() }).await?
-        else {
-            return Err(super::wrong_reply());
+        // Whatever is answered before is executed here once this node's partitions are read at a cut behind it.
+        let kept = cluster.topology().copies_at(cluster.node());
+        let read = |partition| RowRead {
+            partition,
+            table: NO_TABLE,
+            index: None,
+            range: KeyRange::point(Key::new()),
+            filter: None,
+            limit: None,
+            descending: false,
         };
-        cluster.tell(Request::Unpin(pinned?.0));
+        let read =
+            ReadRows { at: None, consistency, token: self.token.clone(), reads: kept.map(read).collect() };
+        if !read.reads.is_empty() {
+            let Reply::Rows(rows) = cluster.request(Request::ReadRows(read)).await? else {
+                return Err(super::wrong_reply());
+            };
+            // There is no such table.
+            rows.map(drop).or_else(|error| match error.state {
+                SqlState::UNDEFINED_TABLE => Ok(()),
+                _ => Err(error),
+            })?;
+        }
         let Reply::Catalog(newest) = cluster.request(Request::Catalog).await? else {
             return Err(super::wrong_reply());
         };
