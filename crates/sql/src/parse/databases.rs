@@ -123,7 +123,16 @@ pub(super) fn text_of(statement: &Statement) -> Option<(&ObjectName, &str)> {
 
 /// The statement about a database that another one carries. Errors: 42601.
 pub fn of_database(statement: &Statement) -> SqlResult<Option<OfDatabase>> {
-    let Some((name, text)) = text_of(statement) else { return Ok(None) };
+    let Some((name, text)) = text_of(statement) else {
+        return match statement {
+            // The parser takes more for a name than PostgreSQL does.
+            Statement::CreateDatabase { .. } => {
+                let told = "syntax error in CREATE DATABASE: a name is expected";
+                Err(SqlError::new(State::SYNTAX_ERROR, told))
+            }
+            _ => Ok(None),
+        };
+    };
     let name = names::parts(name)?.pop().expect("a name has a part");
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize();
     let tokens = tokens.map_err(|e| SqlError::new(State::SYNTAX_ERROR, e.to_string()))?;

@@ -67,7 +67,7 @@ mod tests {
     fn a_count_in_parentheses_is_read() {
         for (sql, wanted) in [
             ("select 1 fetch first (1 + (2)) rows only", "SELECT 1 LIMIT (1 + (2))"),
-            ("select 1 offset 2 rows fetch next ($1) row only", "SELECT 1 LIMIT ($1) OFFSET 2"),
+            ("select 1 offset 2 rows fetch next ($1) row only", "SELECT 1 LIMIT ($1) OFFSET 2 ROWS"),
             (
                 "select a from t order by a fetch first ($1::int) rows with ties",
                 "FETCH FIRST $1 ROWS WITH TIES",
