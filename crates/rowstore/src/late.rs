@@ -1,9 +1,9 @@
 //! Rows that were there before an index: while it is being built their entries come late.
 //!
 //! IN: ranges of keys, each entered by an ordered transaction; the change of the catalog by which the index is read. OUT:
-//! entries. KEEPS: once the index is read every row has its entry, whatever was entered before: what no transaction has
-//! entered here, since the store only follows another one's log, is entered with that change. An entry that is there
-//! already, because its row was written meanwhile, stays as it is. Of two rows with one entry of a unique index the one that
+//! entries. KEEPS: once queries read the index, every row has its entry. A store that only follows another store's log
+//! executes no such transactions; it enters all missing rows when it applies that change of the catalog. An entry that is
+//! there already, because its row was written meanwhile, stays as it is. Of two rows with one entry of a unique index the one that
 //! comes to it later is refused, be it entered or written: every store that decides this executes the same transactions in the
 //! same order, and copies take the entries with them.
 
