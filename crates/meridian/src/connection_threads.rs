@@ -29,6 +29,8 @@ impl ConnectionThreads {
             .thread_stack_size(runtime::STACK_BYTES)
             // A thread that another one stood in for ends soon, and its stack with it.
             .thread_keep_alive(STAND_IN_KEPT)
+            // One that gives way may have started it.
+            .on_thread_start(runtime::compete_like_all)
             .on_thread_park(crate::freed_memory::collect_now_and_then)
             .enable_all()
             .build()

@@ -20,8 +20,11 @@ use types::{Field, Kind, Row, Value};
 pub use variables::Reference;
 use variables::Slot;
 
-/// Instructions between two times at which the host may stop a program.
+/// Instructions between two times at which the host may stop a program, or let others go on.
 const INSTRUCTIONS_MAX: usize = 256;
+
+/// What variables take, for each of which an instruction counts once more: it may copy all of them.
+const BYTES_OF_AN_INSTRUCTION: usize = 8 << 10;
 
 /// What a running program asks of its host.
 #[derive(Clone, Debug, PartialEq)]
@@ -205,7 +208,7 @@ impl Run {
             return Request::Rows(std::mem::take(&mut self.returned));
         }
         while self.instructions < INSTRUCTIONS_MAX {
-            self.instructions += 1;
+            self.instructions += 1 + self.bytes / BYTES_OF_AN_INSTRUCTION;
             match self.advance() {
                 Ok(None) => {}
                 Ok(Some(request)) => return request,

@@ -102,13 +102,22 @@ pub const SLICE: Duration = Duration::from_micros(500);
 /// Gives the calling thread, and those that it will start, slices of this length on a core: who wakes up for a moment has
 /// its turn sooner, and everybody keeps the same share. Systems without such slices (Linux before 6.12) go on as they were.
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "the standard library has no call for a thread's slices")]
+#[allow(unsafe_code, reason = "the standard library has no call for a thread's priority")]
 pub fn run_in_slices(slice: Duration) {
+    // SAFETY: takes and returns integers; 0 is the calling thread.
+    let niceness = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    compete(niceness, slice);
+}
+
+/// How the calling thread, and those that it will start, compete for a core.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "the standard library has no call for a thread's slices")]
+pub(crate) fn compete(niceness: i32, slice: Duration) {
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: libc::SCHED_OTHER as u32,
         sched_flags: 0,
-        sched_nice: niceness(current_thread()),
+        sched_nice: niceness,
         sched_priority: 0,
         sched_runtime: slice.as_nanos() as u64,
         sched_deadline: 0,
@@ -117,8 +126,16 @@ pub fn run_in_slices(slice: Duration) {
     // SAFETY: the system reads the attributes, which tell their size, while the call runs; 0 is the calling thread.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if result != 0 {
-        tracing::debug!("threads keep the system's slices: {}", std::io::Error::last_os_error());
+        tracing::debug!("a thread keeps its priority and slices: {}", std::io::Error::last_os_error());
     }
+}
+
+/// Niceness of the thread that the process began with.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "the standard library has no call for a thread's niceness")]
+pub(crate) fn niceness_of_first_thread() -> i32 {
+    // SAFETY: takes and returns integers; the first thread has the process' id.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, std::process::id()) }
 }
 
 /// A thread's niceness, as the system tells it. Panics if the thread has ended.
@@ -142,6 +159,14 @@ pub fn give_back_stack() {}
 
 #[cfg(not(target_os = "linux"))]
 pub fn run_in_slices(_: Duration) {}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn compete(_: i32, _: Duration) {}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn niceness_of_first_thread() -> i32 {
+    0
+}
 
 #[cfg(not(target_os = "linux"))]
 pub fn current_thread() -> ThreadId {

@@ -11,6 +11,7 @@ use base::error::{SqlError, SqlResult, SqlState};
 use bytes::{Buf, BufMut, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::response::{ReadyForQuery, SslResponse, TransactionStatus as WireStatus};
+use runtime::GivesWay;
 use session::{Deadline, TransactionStatus};
 use std::future::Future;
 use std::io;
@@ -297,6 +298,7 @@ impl Stream {
     /// deadline.
     pub async fn attended<T>(&self, work: impl Future<Output = T>) -> Result<T, Ended> {
         tokio::pin!(work);
+        let mut work = GivesWay::new(work);
         tokio::select! {
             biased;
             done = &mut work => Ok(done),

@@ -227,6 +227,42 @@ pub fn apart<T: Send + 'static>(
     }
 }
 
+/// Computes for a statement on a thread that gives way, while others of the calling thread go on. If the caller no longer
+/// waits, the work ends at its next [`check`], or when it is done.
+///
+/// Errors: XX000 if that thread ended without a result.
+pub async fn elsewhere<T: Send + 'static>(
+    threads: &dyn QueryThreads,
+    handle: &CancelHandle,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> SqlResult<T> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let current = Current { handle: handle.clone(), progress: Arc::default() };
+    // Kept here too until it is begun: there may be no thread for it.
+    let work = Arc::new(Mutex::new(Some(carried(work))));
+    let theirs = work.clone();
+    let is_started = threads.start(Box::new(move || {
+        let work = theirs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(work) = work else { return };
+        IS_ASIDE.set(true);
+        // Nobody may listen any more.
+        _ = sender.send(catch_unwind(AssertUnwindSafe(|| with_current(current, work))));
+    }));
+    if !is_started {
+        let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        return Ok(work.expect("nobody else took it")());
+    }
+    match receiver.await {
+        Ok(Ok(made)) => Ok(made),
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => Err(ended_without_result()),
+    }
+}
+
+fn ended_without_result() -> SqlError {
+    SqlError::internal("the thread of a computation ended without its result")
+}
+
 fn on_own_thread<T: Send + 'static>(
     threads: &dyn QueryThreads,
     work: impl FnOnce() -> SqlResult<T> + Send + 'static,
@@ -260,7 +296,7 @@ fn on_own_thread<T: Send + 'static>(
             Ok(Ok(made)) => return made,
             Ok(Err(panic)) => resume_unwind(panic),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(SqlError::internal("the thread of a computation ended without its result"));
+                return Err(ended_without_result());
             }
             Err(RecvTimeoutError::Timeout) => {}
         }

@@ -27,9 +27,11 @@ pub(super) use calls::{plan_call_or_do, plan_calls};
 use compiled::Compiled;
 pub(super) use parsing::check_body;
 use plpgsql::{Answer, Outcome, Program, Raised, Request, Run};
+use sql::interrupt;
 use sql::parse::OWN_NAMES;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Functions that call each other at most. Each takes stack.
 const DEPTH_MAX: usize = 400;
@@ -121,8 +123,8 @@ impl Session {
     }
 
     async fn run_compiled(&mut self, compiled: &Arc<Compiled>, arguments: Vec<Datum>) -> SqlResult<Returned> {
-        let mut run = self.begin_run(compiled, arguments)?;
-        let (outcome, rows) = self.run_to_end(compiled, &mut run).await?;
+        let run = self.begin_run(compiled, arguments)?;
+        let (outcome, rows) = self.run_to_end(compiled, run).await?;
         let rows = match outcome {
             _ if compiled.routine.as_ref().is_some_and(|routine| routine.is_set()) => rows,
             Outcome::Nothing => vec![vec![Datum::text("")]],
@@ -153,7 +155,7 @@ impl Session {
     async fn run_to_end(
         &mut self,
         compiled: &Arc<Compiled>,
-        run: &mut Run,
+        run: Run,
     ) -> SqlResult<(Outcome, Vec<Vec<Datum>>)> {
         self.prepared.programs.depth += 1;
         let level = Level(self);
@@ -171,18 +173,19 @@ impl Session {
     async fn drive(
         &mut self,
         compiled: &Arc<Compiled>,
-        run: &mut Run,
+        mut run: Run,
         savepoints: &mut usize,
     ) -> SqlResult<(Outcome, Vec<Vec<Datum>>)> {
         let memory = self.gateway.rows_memory("variables and rows of a function");
         let (mut returned, mut returned_bytes) = (Vec::new(), 0);
-        let mut answer = Answer::Done;
+        let (mut answer, mut took) = (Answer::Done, Duration::ZERO);
         loop {
-            let request = run.step(answer);
+            let request;
+            (run, request, took) = self.stepped(run, answer, took).await?;
             hold(&memory, run.bytes() + returned_bytes)?;
             answer = match request {
                 Request::Execute { statement, wants } => {
-                    Answer::from_result(Box::pin(self.execute_of(compiled, run, statement, wants)).await)
+                    Answer::from_result(Box::pin(self.execute_of(compiled, &run, statement, wants)).await)
                 }
                 Request::ExecuteText { text, using, wants } => {
                     Answer::from_result(Box::pin(self.execute_text(&text, using, wants)).await)
@@ -224,6 +227,25 @@ impl Session {
         }
     }
 
+    /// The next step of a program, what it asks for, and how long it took. `before` is what the step before took: one
+    /// over large values takes long, and so will the next.
+    async fn stepped(
+        &self,
+        mut run: Run,
+        answer: Answer,
+        before: Duration,
+    ) -> SqlResult<(Run, Request, Duration)> {
+        let step = move || {
+            let began = Instant::now();
+            let request = run.step(answer);
+            (run, request, began.elapsed())
+        };
+        match self.gateway.threads() {
+            Some(threads) if before >= LONG_STEP => interrupt::elsewhere(threads, &self.cancel, step).await,
+            _ => Ok(step()),
+        }
+    }
+
     /// Undoes what was done since the savepoint that has `outer` others of the program around it.
     fn go_back(&mut self, outer: usize, savepoints: &mut usize) -> SqlResult<()> {
         let open: &mut Transaction = self.open();
@@ -240,6 +262,9 @@ impl Session {
         Ok(())
     }
 }
+
+/// Others of a thread that serves connections do not wait for steps of this length.
+const LONG_STEP: Duration = Duration::from_millis(1);
 
 /// The name of the savepoints that programs set; no client can say it.
 const SAVEPOINT: &str = {

@@ -8,7 +8,7 @@ use base::{DataType, SqlError, SqlState};
 use sqlparser::ast;
 
 impl ExprLowering<'_> {
-    /// An operator of JSON; `None` if it is none.
+    /// An operator that only JSON has; `None` for another one.
     pub(super) fn json_operator(
         &mut self,
         left: &ast::Expr,
@@ -29,51 +29,21 @@ impl ExprLowering<'_> {
                 | B::QuestionAnd
                 | B::HashMinus
         );
-        // Chains of these two are long, and mostly of other types: only where a side shows JSON at once.
-        if !is_only_json
-            && !(matches!(op, B::StringConcat | B::Minus) && (self.is_json(left) || self.is_json(right)))
-        {
+        if !is_only_json {
             return Ok(None);
         }
         let (left, right) = (self.lower(left)?, self.lower(right)?);
+        self.json_of(left, op, right).map(Some)
+    }
+
+    /// An operator of which a side may be JSON.
+    pub(super) fn json_of(&mut self, left: Typed, op: &ast::BinaryOperator, right: Typed) -> Lowered<Typed> {
         let Some(found) = json::operator(op, left.known_type(), right.known_type()) else {
             return Err(Refusal::TooRich);
         };
         let (left, right) = (self.resolve(left, found.left)?, self.resolve(right, found.right)?);
         let call = Expr::Call(Function::Json(found.function), vec![left.expr, right.expr]);
-        Ok(Some(Typed::known(call, found.returns)))
-    }
-
-    /// Whether an expression is JSON by what it is made of.
-    fn is_json(&mut self, e: &ast::Expr) -> bool {
-        let is_json = |t: DataType| matches!(t, DataType::Json | DataType::Jsonb);
-        match e {
-            ast::Expr::Nested(inner) => self.is_json(inner),
-            ast::Expr::Identifier(name) => {
-                self.scope.find(std::slice::from_ref(name)).is_ok_and(|(_, t)| is_json(t))
-            }
-            ast::Expr::CompoundIdentifier(path) => self.scope.find(path).is_ok_and(|(_, t)| is_json(t)),
-            ast::Expr::Cast { data_type, .. } => crate::names::data_type(data_type).is_ok_and(is_json),
-            ast::Expr::BinaryOp { left, op, right } => match op {
-                ast::BinaryOperator::Arrow | ast::BinaryOperator::HashArrow => true,
-                ast::BinaryOperator::StringConcat
-                | ast::BinaryOperator::Minus
-                | ast::BinaryOperator::HashMinus => self.is_json(left) || self.is_json(right),
-                _ => false,
-            },
-            ast::Expr::Function(function) => {
-                let name = crate::names::parts(&function.name).ok().and_then(|mut parts| parts.pop());
-                name.and_then(|name| json::call(&name)).is_some_and(|call| is_json(call.returns))
-            }
-            ast::Expr::Value(value) => match &value.value {
-                ast::Value::Placeholder(name) => super::expr::placeholder(name)
-                    .ok()
-                    .and_then(|n| self.parameters.get(n))
-                    .is_some_and(is_json),
-                _ => false,
-            },
-            _ => false,
-        }
+        Ok(Typed::known(call, found.returns))
     }
 
     /// A function of JSON; `None` if it is none. Errors: 42883 for arguments of other types.

@@ -46,7 +46,7 @@ impl Session {
         let session = &mut *inside.0;
         let mut run = session.begin_run(&compiled, Vec::new())?;
         session.tell_program(fired, &mut run);
-        session.run_to_end(&compiled, &mut run).await.map(|(outcome, _)| outcome)
+        session.run_to_end(&compiled, run).await.map(|(outcome, _)| outcome)
     }
 
     /// Whether WHEN holds.
@@ -54,7 +54,7 @@ impl Session {
         let compiled = self.condition(&fired.trigger)?;
         let mut run = self.begin_run(&compiled, Vec::new())?;
         self.tell_program(fired, &mut run);
-        let (outcome, _) = self.run_to_end(&compiled, &mut run).await?;
+        let (outcome, _) = self.run_to_end(&compiled, run).await?;
         Ok(outcome == Outcome::Value(Datum::Bool(true)))
     }
 

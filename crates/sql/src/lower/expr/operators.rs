@@ -90,6 +90,9 @@ impl ExprLowering<'_> {
         }
         let (left, right) = (self.lower(left)?, self.lower(right)?);
         match operator {
+            BinaryOperator::Concat | BinaryOperator::Subtract if is_json(&left) || is_json(&right) => {
+                self.json_of(left, op, right)
+            }
             // What is put together with an array is an array, with bytes it is bytes.
             BinaryOperator::Concat if is_list(&left) || is_list(&right) => Err(Refusal::TooRich),
             BinaryOperator::Concat => {
@@ -265,6 +268,10 @@ pub(in crate::lower) fn in_bounds(expr: Expr, data_type: DataType) -> Expr {
 /// Whether a value is an array, or a byte string.
 fn is_list(typed: &Typed) -> bool {
     matches!(typed.kind, Kind::Known(DataType::Array(_) | DataType::Bytea))
+}
+
+fn is_json(typed: &Typed) -> bool {
+    matches!(typed.kind, Kind::Known(DataType::Json | DataType::Jsonb))
 }
 
 fn no_operator(symbol: &str, left: DataType, right: DataType) -> SqlError {
