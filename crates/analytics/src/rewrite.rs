@@ -7,6 +7,7 @@ mod correlated;
 mod distinct_on;
 mod grouping;
 mod limits;
+mod long_lists;
 mod marks;
 mod numbers;
 mod ordered;
@@ -44,6 +45,7 @@ use std::ops::ControlFlow;
 
 /// Rewrites a statement in place. Errors: dates and times that are none (22007, 22008).
 pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlResult<()> {
+    long_lists::as_joins(statement);
     if let ControlFlow::Break(error) = statement.walk_mut(&mut calls::CallsInFrom { analytics }) {
         return Err(error);
     }

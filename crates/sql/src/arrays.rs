@@ -1,9 +1,9 @@
 //! Arrays in statements: `= ANY($1)`, `$1::int[]`, `'{1,2}'::int[]`.
 //!
-//! No column is an array, so they only gather constants. They are written out before planning:
+//! Those that only gather constants are written out before planning:
 //! membership becomes an IN list, which finds its rows by key like any other; elsewhere an array
-//! becomes `ARRAY[…]`. A parameter that is an array stands for one element while types are found, and
-//! for all of them once it is bound.
+//! becomes `ARRAY[…]`, or stays a text with its type if it has many elements. A parameter that is an array stands for one
+//! element while types are found, and for all of them once it is bound.
 
 use crate::names;
 use crate::types::ParameterType;
@@ -15,10 +15,15 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 /// What stands for a parameter that is an array.
+#[derive(Clone)]
 enum Elements {
     All(Vec<Expr>),
+    Many(Expr),
     Null,
 }
+
+/// Elements of an array that is written out. Each becomes an expression, which takes a hundred times what its text does.
+const WRITTEN_OUT_MAX: usize = 256;
 
 /// Parameters (from 0) of a statement that are arrays.
 pub fn parameters(statement: &Statement, hints: &[Option<ParameterType>]) -> BTreeSet<usize> {
@@ -64,17 +69,29 @@ pub fn bind(
 ) -> SqlResult<()> {
     let mut bound = Vec::new();
     for &n in arrays {
-        bound.push((n, elements(&values[n], types[n])?));
+        bound.push((n, bound_array(&values[n], types[n])?));
     }
-    rewrite(statement, &|n, _| {
-        let (_, elements) = bound.iter().find(|(at, _)| *at == n)?;
-        Some(elements.as_ref().map_or(Elements::Null, |e| Elements::All(e.clone())))
-    })
+    rewrite(statement, &|n, _| bound.iter().find(|(at, _)| *at == n).map(|(_, elements)| elements.clone()))
 }
 
-/// The elements of an array in text form as constants; `None` for NULL.
-fn elements(value: &Datum, data_type: DataType) -> SqlResult<Option<Vec<Expr>>> {
-    let Datum::Text(text) = value else { return Ok(None) };
+fn bound_array(value: &Datum, data_type: DataType) -> SqlResult<Elements> {
+    let Datum::Text(text) = value else { return Ok(Elements::Null) };
+    if base::text::array::parse(text)?.len() > WRITTEN_OUT_MAX {
+        let typed = format!("CAST(NULL AS {}[])", type_name(data_type));
+        return Ok(Elements::Many(with_operand(
+            &crate::parse::parse_expr(&typed)?,
+            constant(Value::SingleQuotedString(text.to_string())),
+        )));
+    }
+    elements(text, data_type).map(Elements::All)
+}
+
+/// The elements of an array in text form as constants.
+fn elements(text: &str, data_type: DataType) -> SqlResult<Vec<Expr>> {
+    let typed = match data_type {
+        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => None,
+        _ => Some(crate::parse::parse_expr(&format!("CAST(NULL AS {})", type_name(data_type)))?),
+    };
     let constants = base::text::array::parse(text)?.into_iter().map(|element| {
         let Some(element) = element else { return Ok(constant(Value::Null)) };
         // Checked here, so that the message names the element.
@@ -84,20 +101,33 @@ fn elements(value: &Datum, data_type: DataType) -> SqlResult<Option<Vec<Expr>>> 
                 constant(Value::Number(i.to_string(), false))
             }
             Datum::Bool(b) => constant(Value::Boolean(b)),
-            _ => cast(constant(Value::SingleQuotedString(element)), data_type)?,
+            _ => {
+                let element = constant(Value::SingleQuotedString(element));
+                match &typed {
+                    None => element,
+                    Some(cast) => with_operand(cast, element),
+                }
+            }
         })
     });
-    constants.collect::<SqlResult<Vec<_>>>().map(Some)
+    constants.collect()
 }
 
 fn constant(value: Value) -> Expr {
     Expr::Value(value.into())
 }
 
-fn cast(e: Expr, data_type: DataType) -> SqlResult<Expr> {
-    match data_type {
-        DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => Ok(e),
-        _ => crate::parse::parse_expr(&format!("CAST({e} AS {})", type_name(data_type))),
+/// A cast to the same type of something else.
+fn with_operand(cast: &Expr, operand: Expr) -> Expr {
+    match cast {
+        Expr::Cast { kind, data_type, array, format, .. } => Expr::Cast {
+            kind: kind.clone(),
+            expr: Box::new(operand),
+            data_type: data_type.clone(),
+            array: *array,
+            format: format.clone(),
+        },
+        _ => operand,
     }
 }
 
@@ -137,33 +167,35 @@ fn replacement(
             None => None,
             Some(Elements::Null) => Some(constant(Value::Null)),
             Some(Elements::All(elem)) => Some(Expr::Array(ast::Array { elem, named: true })),
+            Some(Elements::Many(typed)) => Some(typed),
         },
         Expr::Cast { expr, data_type: ast::DataType::Array(of), .. } => {
             let Some(of) = element_type(of).and_then(|of| names::data_type(of).ok()) else { return Ok(None) };
             let of_each = |elem: Vec<Expr>| {
+                let typed = crate::parse::parse_expr(&format!("CAST(NULL AS {})", type_name(of)))?;
                 let elem = elem.into_iter().map(|e| match e {
                     // Bound already, and cast to what it was declared as.
                     Expr::Cast { ref data_type, .. }
                         if names::data_type(data_type).is_ok_and(|is| is == of) =>
                     {
-                        Ok(e)
+                        e
                     }
-                    e => crate::parse::parse_expr(&format!("CAST({e} AS {})", type_name(of))),
+                    e => with_operand(&typed, e),
                 });
-                let elem = elem.collect::<SqlResult<Vec<_>>>()?;
-                Ok(Some(Expr::Array(ast::Array { elem, named: true })))
+                Ok(Some(Expr::Array(ast::Array { elem: elem.collect(), named: true })))
             };
             match without_parentheses(expr) {
                 // An empty one needs its type.
                 Expr::Array(array) if !array.elem.is_empty() => of_each(std::mem::take(&mut array.elem))?,
                 Expr::Value(value) => match &value.value {
-                    Value::SingleQuotedString(text) => match elements(&Datum::text(text), of)? {
-                        Some(elem) if !elem.is_empty() => of_each(elem)?,
-                        _ => {
+                    Value::SingleQuotedString(text) => match base::text::array::parse(text)?.len() {
+                        0 => {
                             *without_parentheses(expr) =
                                 Expr::Array(ast::Array { elem: Vec::new(), named: true });
                             None
                         }
+                        1..=WRITTEN_OUT_MAX => of_each(elements(text, of)?)?,
+                        _ => None,
                     },
                     _ => None,
                 },
@@ -187,14 +219,26 @@ fn without_parentheses(e: &mut Expr) -> &mut Expr {
     }
 }
 
-/// The text of an array without a type as an array of texts without one: they take the type of what they meet.
+/// The text of an array as an array: without a type as one of texts without one, which take the type of what they meet.
 fn listed(array: &Expr) -> SqlResult<Expr> {
     let mut inner = array;
-    while let Expr::Nested(e) = inner {
-        inner = e;
+    let mut of = None;
+    loop {
+        match inner {
+            Expr::Nested(e) => inner = e,
+            Expr::Cast { expr, data_type: ast::DataType::Array(element), .. } => {
+                // The outermost is what the elements are in the end.
+                of = of.or_else(|| element_type(element).and_then(|of| names::data_type(of).ok()));
+                inner = expr;
+            }
+            _ => break,
+        }
     }
     let Expr::Value(value) = inner else { return Ok(array.clone()) };
     let Value::SingleQuotedString(text) = &value.value else { return Ok(array.clone()) };
+    if let Some(of) = of {
+        return Ok(Expr::Array(ast::Array { elem: elements(text, of)?, named: true }));
+    }
     let elem = base::text::array::parse(text)?.into_iter();
     let elem = elem.map(|e| constant(e.map_or(Value::Null, Value::SingleQuotedString))).collect();
     Ok(Expr::Array(ast::Array { elem, named: true }))
@@ -281,6 +325,29 @@ mod tests {
         let mut s = statement("select 1 where a = any('{1,NULL,x y}')");
         write_out(&mut s, &BTreeSet::new()).unwrap();
         assert_eq!(s.to_string(), "SELECT 1 WHERE a IN ('1', NULL, 'x y')");
+    }
+
+    #[test]
+    fn an_array_of_many_elements_is_written_out_only_as_a_list() {
+        let many = format!("{{{}}}", vec!["-7"; WRITTEN_OUT_MAX + 1].join(","));
+        let bound = |sql: &str| {
+            let mut s = statement(sql);
+            let arrays = parameters(&s, &[]);
+            bind(&mut s, &arrays, &[DataType::Integer], &[Datum::text(many.as_str())]).unwrap();
+            s.to_string()
+        };
+        assert_eq!(bound("select unnest($1::int[])"), {
+            format!("SELECT unnest(CAST('{many}' AS INTEGER[])::INT[])")
+        });
+        let literal = format!("SELECT unnest('{many}'::INT[])");
+        assert_eq!(bound(&literal), literal);
+        let list = vec!["CAST('-7' AS INTEGER)"; WRITTEN_OUT_MAX + 1].join(", ");
+        for sql in ["select 1 where a = any($1)", "select 1 where a = any($1::int[])"] {
+            assert_eq!(bound(sql), format!("SELECT 1 WHERE a IN ({list})"));
+        }
+        assert_eq!(bound(&format!("select 1 where a <> all('{many}'::int[])")), {
+            format!("SELECT 1 WHERE a NOT IN ({list})")
+        });
     }
 
     #[test]

@@ -207,6 +207,9 @@ fn without_garbage(lengths: ColumnarValue) -> ColumnarValue {
             let lengths = array.as_primitive::<Int64Type>().iter().map(|length| length.map(|n| n.max(0)));
             ColumnarValue::Array(Arc::new(lengths.collect::<Int64Array>()))
         }
+        ColumnarValue::Scalar(ScalarValue::Int64(Some(length))) => {
+            ColumnarValue::Scalar(ScalarValue::Int64(Some(length.max(0))))
+        }
         other => other,
     }
 }

@@ -37,6 +37,9 @@ const SAME_PROPERTIES: ReplaceChildrenOptions = ReplaceChildrenOptions::new(Chil
 /// What one batch of rows that were lists should take at most.
 const UNNESTED_BYTES: u64 = 4 << 20;
 
+/// What constants should take at most in one batch. Operators pass on several at a time.
+const CONSTANTS_BYTES: u64 = 1 << 20;
+
 /// The plan, bounded.
 pub(in super::super) fn bounded(
     plan: Arc<dyn ExecutionPlan>,
@@ -299,7 +302,10 @@ fn slice_for_sets(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Ex
     if sets <= 1 || matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned) {
         return Ok(Transformed::no(node));
     }
-    let input = Arc::new(BoundExec { input: aggregate.input().clone(), work: Work::Slice { sets } });
+    let input = Arc::new(BoundExec {
+        input: aggregate.input().clone(),
+        work: Work::Slice(Slices::GroupingSets(sets)),
+    });
     node.replace_children(vec![input], SAME_PROPERTIES).map(Transformed::yes)
 }
 
@@ -316,10 +322,25 @@ enum Work {
     Measure(Arc<Measure>),
     Hold(Vec<Arc<Measure>>),
     SplitLists(Vec<usize>),
-    /// Into batches whose rows are few enough for so many grouping sets.
-    Slice {
-        sets: usize,
-    },
+    /// Into batches of so many rows at most, in parts of what a batch may have otherwise.
+    Slice(Slices),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Slices {
+    /// Few enough for so many grouping sets.
+    GroupingSets(usize),
+    /// Few enough for so many bytes of constants in each row.
+    Constants(u64),
+}
+
+impl Slices {
+    fn rows_max(self, batch_rows: usize) -> usize {
+        match self {
+            Slices::GroupingSets(sets) => batch_rows / sets,
+            Slices::Constants(bytes) => usize::try_from(CONSTANTS_BYTES / bytes.max(1)).unwrap_or(usize::MAX),
+        }
+    }
 }
 
 /// Passes its input's rows on, and keeps them within bounds.
@@ -335,7 +356,7 @@ impl DisplayAs for BoundExec {
             Work::Measure(measure) => write!(f, "BoundExec: reserves={:?}", measure.how),
             Work::Hold(_) => write!(f, "BoundExec: keeps"),
             Work::SplitLists(lists) => write!(f, "BoundExec: splits={lists:?}"),
-            Work::Slice { sets } => write!(f, "BoundExec: grouping sets={sets}"),
+            Work::Slice(slices) => write!(f, "BoundExec: slices={slices:?}"),
         }
     }
 }
@@ -390,8 +411,8 @@ impl ExecutionPlan for BoundExec {
                 .map_ok(|parts| futures::stream::iter(parts.into_iter().map(Ok)))
                 .try_flatten()
                 .boxed(),
-            Work::Slice { sets } => input
-                .map_ok(move |batch| slices(&batch, batch_rows / sets))
+            Work::Slice(how) => input
+                .map_ok(move |batch| slices(&batch, how.rows_max(batch_rows)))
                 .map_ok(|slices| futures::stream::iter(slices.into_iter().map(Ok)))
                 .try_flatten()
                 .boxed(),
@@ -407,14 +428,17 @@ fn spread_projection(
     pool: &Arc<dyn MemoryPool>,
 ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let Some(projection) = node.downcast_ref::<ProjectionExec>() else { return Ok(Transformed::no(node)) };
-    if projection.expr().iter().all(|p| constant_bytes(&p.expr) == 0) {
+    let bytes = projection.expr().iter().map(|p| constant_bytes(&p.expr)).fold(0, u64::saturating_add);
+    if bytes == 0 {
         return Ok(Transformed::no(node));
     }
     let exprs = projection.expr().iter().map(|p| {
         let expr = spread(&p.expr, pool).unwrap_or_else(|| p.expr.clone());
         ProjectionExpr { expr, alias: p.alias.clone() }
     });
-    let bounded = ProjectionExec::try_new(exprs.collect::<Vec<_>>(), projection.input().clone())?;
+    let work = Work::Slice(Slices::Constants(bytes));
+    let input = Arc::new(BoundExec { input: projection.input().clone(), work });
+    let bounded = ProjectionExec::try_new(exprs.collect::<Vec<_>>(), input)?;
     Ok(Transformed::yes(Arc::new(bounded)))
 }
 

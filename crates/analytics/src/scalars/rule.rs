@@ -252,7 +252,8 @@ fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Opt
         Expr::InSubquery(list) => refuse_unequal(&list.expr, &list.subquery, schema).map(|()| None),
         Expr::Negative(inner) => settled_negative(inner, schema),
         Expr::Case(case) => settled_case(case, schema, is_written),
-        Expr::Like(like) | Expr::SimilarTo(like) => settled_like(like, schema),
+        Expr::SimilarTo(like) => settled_like(like, schema),
+        Expr::Like(like) => Ok(settled_like(like, schema)?.or_else(|| computed_like(like, schema))),
         Expr::ScalarFunction(call) => match zoned::function(call, schema)? {
             Some(zoned) => Ok(Some(zoned)),
             None => functions::function(call.name(), &call.func, &call.args, schema, is_written),
@@ -401,6 +402,24 @@ fn settled_case(case: &Case, schema: &dyn ExprSchema, is_written: bool) -> SqlRe
         });
     let branches = conditions.zip(results).map(|(when, then)| (Box::new(when), Box::new(then))).collect();
     Ok(Some(Expr::Case(Case::new(operand, branches, otherwise))))
+}
+
+/// LIKE whose pattern is computed: the planner makes a regular expression of each pattern, which takes hundreds of times
+/// what the pattern does.
+fn computed_like(like: &Like, schema: &dyn ExprSchema) -> Option<Expr> {
+    let (text, pattern) = (kind_of(&like.expr, schema), kind_of(&like.pattern, schema));
+    let is_given = matches!(like.pattern.as_ref(), Expr::Literal(..) | Expr::Placeholder(_));
+    let is_text = |kind: Kind| matches!(kind.family(), Family::Text | Family::Unknown);
+    if is_given || like.escape_char.is_some() || !is_text(text) || !is_text(pattern) {
+        return None;
+    }
+    let [subject, of] = [0, 1].map(|n| Box::new(base::expr::Expr::Column(n)));
+    let matches = base::expr::Expr::Like(subject, of, like.case_insensitive);
+    let known = |kind: Kind| if kind == Kind::Unknown { Kind::Known(DataType::Text) } else { kind };
+    let arguments =
+        vec![(like.expr.as_ref().clone(), known(text)), (like.pattern.as_ref().clone(), known(pattern))];
+    let matched = call(Computation::Scalar(matches), arguments, Kind::Known(DataType::Boolean));
+    Some(if like.negated { Expr::Not(Box::new(matched)) } else { matched })
 }
 
 fn settled_like(like: &Like, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {

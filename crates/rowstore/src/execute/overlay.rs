@@ -2,6 +2,7 @@
 
 use super::Prepared;
 use super::allowance::Allowance;
+use super::costs::BYTES_A_UNIT;
 use super::declared::{Declared, Order, mentions, undeclared_key, undeclared_range};
 use super::violation;
 use crate::entries::{IndexStore, Owner};
@@ -257,8 +258,10 @@ impl<'a> Run<'a> {
         }
         let row = after.map(|(row, _)| row);
         let overlay = &mut self.prepared.overlay;
-        overlay.count(key.len() + row.as_ref().map_or(0, Row::len))?;
+        let bytes = key.len() + row.as_ref().map_or(0, Row::len);
+        overlay.count(bytes)?;
         overlay.rows.entry(id).or_default().insert(key, row);
+        self.spend(bytes as u64 / BYTES_A_UNIT);
         Ok(())
     }
 

@@ -105,9 +105,20 @@ impl<'a> Run<'a> {
             let rest = low.map(|low| KeyRange { low, high: target.high.clone() });
             let keys_max = self.allowance.rows_of(cost);
             let (rows, next) = self.rows_from(table, rest.as_ref().unwrap_or(target), keys_max)?;
-            self.spend(cost.saturating_mul(rows.len().max(1) as u64));
-            for (key, row) in rows {
+            if rows.is_empty() {
+                self.spend(cost);
+            }
+            let mut rows = rows.into_iter();
+            while let Some((key, row)) = rows.next() {
+                self.spend(cost);
                 self.change(table, key, row, statement, &mut at.result)?;
+                // Rows may get much longer than the expressions tell.
+                if self.allowance.is_spent()
+                    && let Some((key, _)) = rows.as_slice().first()
+                {
+                    at.from = Some(key.clone());
+                    return Ok(false);
+                }
             }
             if next.is_none() {
                 return Ok(true);

@@ -6,6 +6,7 @@ use base::key::KeyRange;
 use base::schema::*;
 use base::txn::*;
 use base::*;
+use rowstore::Unfinished;
 
 const T: TableId = TableId(1);
 const UNIQUE_C: TableId = TableId(2);
@@ -146,6 +147,42 @@ fn statements_of_one_transaction_see_each_other() {
     assert_eq!(rows(2), [[Datum::text("x")]]);
     assert_eq!(rows(4), [[int(1), int(2)], [int(2), int(42)]]);
     assert_eq!(results.iter().map(|r| r.affected).collect::<Vec<_>>(), [2, 1, 1, 1, 0]);
+    w.check();
+}
+
+#[test]
+fn rows_that_get_long_take_steps_of_their_own() {
+    let mut w = world(1);
+    let many: Vec<Vec<Datum>> = (1..=20).map(|n| row(n, n, n, "x")).collect();
+    let many: Vec<&[Datum]> = many.iter().map(Vec::as_slice).collect();
+    w.insert(T, &many).unwrap();
+    let twice = || Expr::binary(BinaryOperator::Concat, Expr::Column(3), Expr::Column(3));
+    let doubled = |w: &World| Statement::Update {
+        table: T,
+        schema_version: w.version(T),
+        target: KeyRange::all(),
+        filter: None,
+        set: vec![(3, twice())],
+        returning: None,
+    };
+    let steps = |w: &mut World| {
+        let program = TxnProgram::Statements(vec![doubled(w)]);
+        let access = w.everything();
+        let transaction = w.transaction(program, access);
+        let (mut unfinished, mut steps) = (Unfinished::default(), 1);
+        while w.stores[0].gather_some(&mut unfinished, &transaction, 40).is_none() {
+            steps += 1;
+        }
+        w.stores[0].forget(transaction.id);
+        steps
+    };
+    let short = steps(&mut w);
+    for _ in 0..15 {
+        w.update(T, KeyRange::all(), vec![(3, twice())]).unwrap();
+    }
+    // Each row is of 64 KiB then, which is more than a step's work.
+    assert_eq!(steps(&mut w), 20);
+    assert!(short < 10, "{short}");
     w.check();
 }
 

@@ -1,7 +1,7 @@
 //! Constants that become arrays, whose memory is reserved.
 
 use super::super::growth::scalar_bytes;
-use super::super::{FOLDED_BYTES_MAX, held, reserve};
+use super::super::{held, reserve};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::common::{Result, internal_err};
@@ -14,10 +14,13 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+/// Shorter constants take no more than other columns do.
+const SHORT_BYTES: u64 = 64;
+
 /// Bytes of long constants in an expression, which may all be written out for every row.
 pub(super) fn constant_bytes(e: &Arc<dyn PhysicalExpr>) -> u64 {
     let own = e.downcast_ref::<Literal>().map_or(0, |literal| scalar_bytes(literal.value()));
-    let own = if own > FOLDED_BYTES_MAX { own } else { 0 };
+    let own = if own > SHORT_BYTES { own } else { 0 };
     e.children().into_iter().fold(own, |sum, child| sum.saturating_add(constant_bytes(child)))
 }
 

@@ -12,7 +12,7 @@ use base::element::Element;
 use base::expr::Expr as Scalar;
 use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::FieldRef;
-use datafusion::common::ExprSchema;
+use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Cast;
 
@@ -65,6 +65,13 @@ pub(in super::super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSc
             let list = DataType::Array(of);
             let text = converted(inner.clone(), list, DataType::Text);
             Ok(Some(if t == DataType::Text { text } else { converted(text, DataType::Text, t) }))
+        }
+        // An array of many elements, which is not written out as one of expressions.
+        (Kind::Unknown, Kind::Foreign)
+            if matches!(inner, Expr::Literal(ScalarValue::Utf8(Some(_)), _))
+                && let Some(of) = types::element_type(field.data_type()).and_then(Element::of) =>
+        {
+            literal(inner, Kind::Known(DataType::Array(of))).map(Some)
         }
         (Kind::Foreign | Kind::Unknown, _) | (_, Kind::Foreign | Kind::Unknown) => Ok(None),
         (Kind::Known(DataType::Time), Kind::Span) => {
