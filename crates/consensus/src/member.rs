@@ -9,7 +9,10 @@
 //! commit, and it means that only the last write can be torn.
 
 mod election;
+mod plausibility;
 mod replication;
+
+pub use plausibility::Refusals;
 
 use crate::entry::{Checkpoint, Entry, Index, Payload, Position, Term};
 use crate::journal::{self, Corrupt, Item};
@@ -145,11 +148,18 @@ pub struct Member {
     /// The caller has not been told of it yet.
     restores: bool,
     role: Role,
+    waits: Waits,
+    disk: Disk,
+    refused: Refusals,
+}
+
+/// Readings of this member's clock that it waits for.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
     /// Silence until this reading leads to a campaign.
     campaign_at: Time,
     /// No vote for another leader, and no campaign, before this reading.
     promised_until: Time,
-    disk: Disk,
 }
 
 /// What a member is at the moment.
@@ -247,9 +257,9 @@ impl Member {
             log: found.log,
             everywhere: Index::ZERO,
             role: Role::Follower { leader: None },
-            campaign_at: Time::ZERO,
-            promised_until: Time::ZERO,
+            waits: Waits { campaign_at: Time::ZERO, promised_until: Time::ZERO },
             disk: Disk::default(),
+            refused: Refusals::new(),
         })
     }
 
@@ -259,7 +269,7 @@ impl Member {
         // A former life may have promised anything up to now, by a clock that was ahead.
         let e = self.options.clock_bound_ns;
         let forgets = self.life == 1 || self.members.len() == 1 || self.is_planted_forgets_promise();
-        self.promised_until = if forgets { Time::ZERO } else { now + self.options.lease_ns + 4 * e };
+        self.waits.promised_until = if forgets { Time::ZERO } else { now + self.options.lease_ns + 4 * e };
         self.expect_leader(now);
         if self.members.len() == 1 {
             self.campaign(now);
@@ -282,6 +292,9 @@ impl Member {
     pub fn message(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outputs) {
         if from == self.me || !self.members.contains(&from) {
             return; // A stranger; no guess about what it means.
+        }
+        if !self.is_plausible(now, from, &message) {
+            return;
         }
         match message {
             Message::AskBefore { term, last } => self.would_vote(now, from, term, last),
@@ -313,7 +326,7 @@ impl Member {
         match &self.role {
             Role::Leader(leading) if leading.heartbeat_at <= now => self.beat(now),
             Role::Leader(_) => {}
-            _ if self.campaign_at <= now => self.sound(now),
+            _ if self.waits.campaign_at <= now => self.sound(now),
             _ => {}
         }
         self.finish(now, out);
@@ -324,7 +337,7 @@ impl Member {
         match &self.role {
             Role::Leader(_) if self.members.len() == 1 => Time::MAX,
             Role::Leader(leading) => leading.heartbeat_at,
-            _ => self.campaign_at,
+            _ => self.waits.campaign_at,
         }
     }
 
@@ -498,7 +511,7 @@ impl Member {
 
     fn expect_leader(&mut self, now: Time) {
         let (least, most) = self.options.election_ns;
-        self.campaign_at = now + least + self.rng.below(most - least + 1);
+        self.waits.campaign_at = now + least + self.rng.below(most - least + 1);
     }
 
     /// The end of every call: sends what is new to followers, starts the next write, lets messages go.
