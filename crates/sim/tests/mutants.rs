@@ -191,6 +191,8 @@ fn a_campaign_finds_indexes_that_are_built_wrongly() {
         (Planted::Rows(Mutant::SkipLastRow), 65),
         (Planted::Rows(Mutant::EnterEarlierRow), 65),
         (Planted::Rows(Mutant::WritePastIndex), 20),
+        (Planted::Rows(Mutant::EnterUnchecked), 415),
+        (Planted::Rows(Mutant::WriteUnchecked), 581),
         (Planted::Builds(Fault::EndEarly), 99),
     ];
     for (planted, seed) in faults {
