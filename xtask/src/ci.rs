@@ -51,7 +51,9 @@ pub fn run() -> Result<bool, String> {
         let log = &["-p", "consensus", "--features", "mutants", "--test", "group", "planted"];
         let cluster = &["-p", "sim", "--features", "mutants", "--test", "mutants", "--test", "scenarios"];
         let store = &["-p", "durability", "--features", "mutants", "--test", "worlds", "planted"];
-        Ok(test(&mut counts, log)? & test(&mut counts, store)? & test(&mut counts, cluster)?)
+        let rows = &["-p", "rowstore", "--features", "mutants", "--test", "store", "planted"];
+        let single = test(&mut counts, log)? & test(&mut counts, store)? & test(&mut counts, rows)?;
+        Ok(single & test(&mut counts, cluster)?)
     });
     step("lint host", &mut || lint::run(&[Kind::Host]));
 

@@ -9,7 +9,14 @@
 //! commit, and it means that only the last write can be torn.
 
 mod election;
+mod options;
+mod plausibility;
 mod replication;
+
+#[cfg(feature = "mutants")]
+pub use options::Mutant;
+pub use options::Options;
+pub use plausibility::Refusals;
 
 use crate::entry::{Checkpoint, Entry, Index, Payload, Position, Term};
 use crate::journal::{self, Corrupt, Item};
@@ -17,92 +24,8 @@ use crate::log::Log;
 use crate::message::Message;
 use base::process::PersistToken;
 use base::rng::Rng;
-use base::time::MS;
 use base::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// How a member behaves; the same at all members of a group.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// A leader speaks at least this often.
-    pub heartbeat_ns: u64,
-    /// A member that hears no leader campaigns after a time drawn from here.
-    pub election_ns: (u64, u64),
-    /// L: who answers an append promises no vote to others for this long after it was sent.
-    pub lease_ns: u64,
-    /// ε: every clock is within this of true time.
-    pub clock_bound_ns: u64,
-    /// Payload of one message, unless a single entry is larger.
-    pub message_bytes_max: usize,
-    /// Messages with entries on their way to one follower; more entries wait and go together.
-    pub messages_ahead_max: u32,
-    /// Entries before a checkpoint that stay in memory, for members that are a little behind.
-    pub entries_kept: u64,
-    /// A fault planted for a test.
-    #[cfg(feature = "mutants")]
-    pub mutant: Option<Mutant>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            heartbeat_ns: 20 * MS,
-            election_ns: (150 * MS, 300 * MS),
-            lease_ns: 100 * MS,
-            clock_bound_ns: 0,
-            message_bytes_max: 1 << 20,
-            messages_ahead_max: 8,
-            entries_kept: 10_000,
-            #[cfg(feature = "mutants")]
-            mutant: None,
-        }
-    }
-}
-
-/// Faults to plant.
-#[cfg(feature = "mutants")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
-    /// Messages leave before what they speak of is stored.
-    AnswersBeforeSync,
-    /// The vote is not written down.
-    ForgetsVote,
-    /// Votes for logs that end earlier than one's own.
-    VotesForShorterLogs,
-    /// Half of the members are taken for a majority.
-    HalfIsEnough,
-    /// Entries of earlier terms are committed by counting copies.
-    CommitsOldTerms,
-    /// Different entries at the same index are left where they are.
-    KeepsConflicts,
-    /// Votes although it has promised not to.
-    BreaksPromise,
-    /// The lease ignores the clocks' error.
-    TrustsClocks,
-    /// Forgets in a restart that it has promised not to vote.
-    ForgetsPromise,
-    /// A follower takes the leader's commit index for entries it does not have from this leader.
-    CommitsUnmatched,
-    /// A journal that begins with a checkpoint does not say what was voted.
-    ChecksOutVote,
-}
-
-#[cfg(feature = "mutants")]
-impl Mutant {
-    pub const ALL: [Mutant; 11] = [
-        Mutant::AnswersBeforeSync,
-        Mutant::ForgetsVote,
-        Mutant::VotesForShorterLogs,
-        Mutant::HalfIsEnough,
-        Mutant::CommitsOldTerms,
-        Mutant::KeepsConflicts,
-        Mutant::BreaksPromise,
-        Mutant::TrustsClocks,
-        Mutant::ForgetsPromise,
-        Mutant::CommitsUnmatched,
-        Mutant::ChecksOutVote,
-    ];
-}
 
 /// What a member asks of its host, in order.
 #[derive(Debug, Default)]
@@ -145,11 +68,18 @@ pub struct Member {
     /// The caller has not been told of it yet.
     restores: bool,
     role: Role,
+    waits: Waits,
+    disk: Disk,
+    refused: Refusals,
+}
+
+/// Readings of this member's clock that it waits for.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
     /// Silence until this reading leads to a campaign.
     campaign_at: Time,
     /// No vote for another leader, and no campaign, before this reading.
     promised_until: Time,
-    disk: Disk,
 }
 
 /// What a member is at the moment.
@@ -247,9 +177,9 @@ impl Member {
             log: found.log,
             everywhere: Index::ZERO,
             role: Role::Follower { leader: None },
-            campaign_at: Time::ZERO,
-            promised_until: Time::ZERO,
+            waits: Waits { campaign_at: Time::ZERO, promised_until: Time::ZERO },
             disk: Disk::default(),
+            refused: Refusals::new(),
         })
     }
 
@@ -259,7 +189,7 @@ impl Member {
         // A former life may have promised anything up to now, by a clock that was ahead.
         let e = self.options.clock_bound_ns;
         let forgets = self.life == 1 || self.members.len() == 1 || self.is_planted_forgets_promise();
-        self.promised_until = if forgets { Time::ZERO } else { now + self.options.lease_ns + 4 * e };
+        self.waits.promised_until = if forgets { Time::ZERO } else { now + self.options.lease_ns + 4 * e };
         self.expect_leader(now);
         if self.members.len() == 1 {
             self.campaign(now);
@@ -282,6 +212,9 @@ impl Member {
     pub fn message(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outputs) {
         if from == self.me || !self.members.contains(&from) {
             return; // A stranger; no guess about what it means.
+        }
+        if !self.is_plausible(now, from, &message) {
+            return;
         }
         match message {
             Message::AskBefore { term, last } => self.would_vote(now, from, term, last),
@@ -313,7 +246,7 @@ impl Member {
         match &self.role {
             Role::Leader(leading) if leading.heartbeat_at <= now => self.beat(now),
             Role::Leader(_) => {}
-            _ if self.campaign_at <= now => self.sound(now),
+            _ if self.waits.campaign_at <= now => self.sound(now),
             _ => {}
         }
         self.finish(now, out);
@@ -324,7 +257,7 @@ impl Member {
         match &self.role {
             Role::Leader(_) if self.members.len() == 1 => Time::MAX,
             Role::Leader(leading) => leading.heartbeat_at,
-            _ => self.campaign_at,
+            _ => self.waits.campaign_at,
         }
     }
 
@@ -498,7 +431,7 @@ impl Member {
 
     fn expect_leader(&mut self, now: Time) {
         let (least, most) = self.options.election_ns;
-        self.campaign_at = now + least + self.rng.below(most - least + 1);
+        self.waits.campaign_at = now + least + self.rng.below(most - least + 1);
     }
 
     /// The end of every call: sends what is new to followers, starts the next write, lets messages go.

@@ -89,6 +89,12 @@ impl Data {
     pub fn in_steps_of(self, units: u64) -> Data {
         Data { units_a_step: units, ..self }
     }
+    /// With a fault planted in all stores here.
+    #[cfg(feature = "mutants")]
+    pub fn with_mutant(self, mutant: Option<rowstore::Mutant>) -> Data {
+        let stores = self.stores.into_iter().map(|(p, store)| (p, store.with_mutant(mutant)));
+        Data { stores: stores.collect(), ..self }
+    }
     pub fn following(self, replicas: Replicas) -> Data {
         Data { replicas, ..self }
     }

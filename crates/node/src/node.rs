@@ -35,6 +35,8 @@ mod scanning;
 mod status;
 mod streaming;
 
+#[cfg(feature = "mutants")]
+pub use options::Mutants;
 pub use options::{Kept, Options, Steps};
 pub use reads::rule::levels::{choice_at, rests_on_clocks};
 
@@ -108,10 +110,13 @@ impl<E: Engine> Node<E> {
             _ => Reuse::Strict,
         };
         let replicas = Replicas::new(id, &topology, &procedures, options.kept.rows, reuse);
+        let data = Data::new(topology.clone(), procedures, topology.copies_at(id))
+            .in_steps_of(options.steps.units)
+            .following(replicas);
+        #[cfg(feature = "mutants")]
+        let data = data.with_mutant(options.mutants.rows);
         Node {
-            data: Data::new(topology.clone(), procedures, topology.copies_at(id))
-                .in_steps_of(options.steps.units)
-                .following(replicas),
+            data,
             columns: Columns::new(id, &topology, &options, protocol.hears_of_all()),
             streams: Streams::new(id, &topology),
             questions: Questions::default(),

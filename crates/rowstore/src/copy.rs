@@ -178,7 +178,7 @@ impl Store {
     pub fn restore(&mut self, block: &[u8]) -> Result<(), DecodeError> {
         match codec::decode(block)? {
             Block::Begins { collected_below, catalog, catalogs, tables } => {
-                *self = Store::new(self.partition, self.topology.clone(), self.procedures.clone());
+                *self = self.emptied();
                 self.collected_below = collected_below;
                 self.catalogs = catalogs.into_iter().collect();
                 for id in tables {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 impl Store {
     /// An empty replica, for a copy whose cuts begin at `rank`; what was here before is void.
     pub fn begin_following(&mut self, catalog: &Arc<Catalog>, rank: Rank) {
-        let mut store = Store::new(self.partition, self.topology.clone(), self.procedures.clone());
+        let mut store = self.emptied();
         store.collected_below = rank;
         store.catalog = catalog.clone();
         for (id, desc) in &catalog.tables {

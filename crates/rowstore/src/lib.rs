@@ -33,9 +33,12 @@ mod late;
 
 mod invariants;
 
+mod planted;
+
 pub use copy::{CopyOutdated, CopyPlan};
 pub use execute::evaluate::{Begun, EvaluatedHere};
 pub use execute::steps::Unfinished;
 pub use live::LiveRows;
+pub use planted::Mutant;
 pub use read::Reading;
 pub use store::{Counters, Store};

@@ -5,6 +5,7 @@
 //! a cut below [`Store::collected_below`] is refused, never answered from what is left.
 
 use crate::entries::{IndexStore, Owner};
+use crate::planted::Mutant;
 use crate::versions::{Slot, VersionMap};
 use base::commit::{Change, RowWrite};
 use base::error::{SqlError, SqlResult, SqlState};
@@ -89,6 +90,9 @@ pub struct Store {
     pub(crate) prepared: crate::execute::PreparedSet,
     /// The table whose blocks arrive, while another store's copy does; `None`: the last that was dropped.
     pub(crate) restoring: Option<TableId>,
+    /// A planted fault; never in production.
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<Mutant>,
 }
 
 impl Store {
@@ -108,7 +112,29 @@ impl Store {
             counters: Counters::default(),
             prepared: Default::default(),
             restoring: None,
+            #[cfg(feature = "mutants")]
+            mutant: None,
         }
+    }
+    /// The same partition as it was before its first transaction.
+    pub(crate) fn emptied(&self) -> Store {
+        let store = Store::new(self.partition, self.topology.clone(), self.procedures.clone());
+        #[cfg(feature = "mutants")]
+        let store = store.with_mutant(self.mutant);
+        store
+    }
+    /// The same with a planted fault.
+    #[cfg(feature = "mutants")]
+    pub fn with_mutant(self, mutant: Option<Mutant>) -> Store {
+        Store { mutant, ..self }
+    }
+    #[cfg(feature = "mutants")]
+    pub(crate) fn planted(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+    #[cfg(not(feature = "mutants"))]
+    pub(crate) fn planted(&self, _: Mutant) -> bool {
+        false
     }
     pub fn partition(&self) -> PartitionId {
         self.partition
@@ -279,6 +305,7 @@ impl Store {
 
     /// Writes one row at a place, its index entries with it.
     pub(crate) fn write_row(&mut self, id: TableId, key: &Key, row: Option<Row>, place: Place) -> Wrote {
+        let passes_by = self.planted(Mutant::WritePastIndex);
         let Store { tables, garbage, counters, .. } = self;
         let table = tables.get_mut(&id).unwrap_or_else(|| panic!("{id} is written after it was dropped"));
         let size = row.as_ref().map_or(0, Row::len);
@@ -291,7 +318,7 @@ impl Store {
                     garbage.push_back(Garbage { place, table: id, kind, key: key.clone() });
                 };
                 let before = replaced.before.as_ref();
-                for index in &mut table.indexes {
+                for index in table.indexes.iter_mut().filter(|i| !(passes_by && i.desc.form.is_building)) {
                     index.follow(&table.desc, key, before, row.as_ref(), place, &mut dead);
                 }
                 replaced

@@ -6,7 +6,7 @@
 //! off and continued.
 
 use crate::campaign::Run;
-use crate::cluster::badges::{self, tables::Undeclared};
+use crate::cluster::badges::{self, builder, tables::Undeclared};
 use crate::cluster::durable;
 use crate::cluster::run::{self as cluster, Case};
 use crate::command::{Trouble, guarded};
@@ -30,6 +30,10 @@ pub enum Planted {
     UnwatchedClocks(&'static str),
     /// What programs declare.
     Undeclared(Undeclared),
+    /// How stores keep an index that is being built.
+    Rows(rowstore::Mutant),
+    /// How a client builds one.
+    Builds(builder::Fault),
 }
 
 impl Planted {
@@ -54,6 +58,8 @@ impl Planted {
             .chain(log.map(Planted::Log))
             .chain(unwatched)
             .chain(Undeclared::ALL.map(Planted::Undeclared))
+            .chain(rowstore::Mutant::ALL.map(Planted::Rows))
+            .chain([Planted::Builds(builder::Fault::EndEarly)])
             .collect()
     }
 
@@ -66,6 +72,8 @@ impl Planted {
             Planted::Log(mutant) => format!("consensus {mutant:?}"),
             Planted::UnwatchedClocks(engine) => format!("{engine} UnwatchedClocks"),
             Planted::Undeclared(what) => format!("undeclared {what:?}"),
+            Planted::Rows(mutant) => format!("rows {mutant:?}"),
+            Planted::Builds(fault) => format!("builds {fault:?}"),
         }
     }
 
@@ -129,6 +137,10 @@ impl Planted {
             Planted::UnwatchedClocks(of) => *engine == of && has(Mix::leads_clocks_astray),
             // Engine `geogauss` goes by what transactions have written, not by what they have declared.
             Planted::Undeclared(_) => !engine.starts_with("geogauss") && badges::are_drawn(seed),
+            Planted::Rows(_) | Planted::Builds(_) => {
+                let are_built = badges::are_drawn(seed) && badges::builds_drawn(seed) > 0;
+                are_built && !engine.starts_with("geogauss")
+            }
         }
     }
 
@@ -141,6 +153,8 @@ impl Planted {
             Planted::Log(_) => {}
             Planted::UnwatchedClocks(_) => case.mutants.unwatched = true,
             Planted::Undeclared(what) => case.mutants.undeclared = Some(what),
+            Planted::Rows(mutant) => case.mutants.rows = Some(mutant),
+            Planted::Builds(fault) => case.mutants.builds = Some(fault),
         }
     }
 
@@ -156,8 +170,8 @@ impl Planted {
                 run.run_durable(&durable::Case { mutant: Some(mutant), ..case }).map(|_| ())
             }),
             _ => run.plain(seed).and_then(|mut case| {
-                // Clients with badges find what programs leave undeclared; other faults are aimed at without them.
-                case.badges &= matches!(self, Planted::Undeclared(_));
+                // Clients with badges find these; other faults are aimed at without them.
+                case.badges &= matches!(self, Planted::Undeclared(_) | Planted::Rows(_) | Planted::Builds(_));
                 self.plant(&mut case);
                 guarded(&case, &self.name(), || cluster::run(&case)).map(|_| ())
             }),

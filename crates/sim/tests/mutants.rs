@@ -1,6 +1,6 @@
 //! The checks bite: each fault that can be planted in the engine, and in how cuts are chosen, is found by
 //! some seed. (Three are too rare for that: `RankFromTruncatedClosure` is found by the engine's own exhaustive
-//! tests, `NoSessionEdges` by scenarios, and `CountFormerLives` by no seed that is known today.)
+//! tests, `NoSessionEdges` by scenarios, and `CountFormerLives` by one in `txn`.)
 
 use base::cut::Consistency;
 use sim::cluster::run::{self, Case};
@@ -177,6 +177,28 @@ fn a_campaign_finds_unique_entries_that_are_given_up_and_not_declared() {
         let found = Planted::Undeclared(undeclared).found_by([seed].into_iter());
         println!("{undeclared:?}: {found:?}");
         assert!(found.is_some(), "seed {seed} found nothing wrong with {undeclared:?}");
+    }
+}
+
+/// The same of faults in how an index is built in several transactions: in programs that enter rows, in writes meanwhile, and
+/// in the client that ends too early.
+#[test]
+fn a_campaign_finds_indexes_that_are_built_wrongly() {
+    use rowstore::Mutant;
+    use sim::cluster::badges::builder::Fault;
+    use sim::planted::Planted;
+    let faults = [
+        (Planted::Rows(Mutant::SkipLastRow), 65),
+        (Planted::Rows(Mutant::EnterEarlierRow), 65),
+        (Planted::Rows(Mutant::WritePastIndex), 20),
+        (Planted::Rows(Mutant::EnterUnchecked), 415),
+        (Planted::Rows(Mutant::WriteUnchecked), 581),
+        (Planted::Builds(Fault::EndEarly), 99),
+    ];
+    for (planted, seed) in faults {
+        let found = planted.found_by([seed].into_iter());
+        println!("{}: {found:?}", planted.name());
+        assert!(found.is_some(), "seed {seed} found nothing wrong with {}", planted.name());
     }
 }
 

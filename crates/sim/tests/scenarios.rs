@@ -84,7 +84,8 @@ impl Scene {
             let &(shelf, _) = shelves.find(|(_, p)| topology.node_of(*p) == node).unwrap();
             Item { kind: Kind::List, shelf, key: 0 }
         });
-        let node = node::Options { dynamic: knobs.dynamic, mutant: knobs.mutant, ..Default::default() };
+        let mutants = node::Mutants { reads: knobs.mutant, rows: None };
+        let node = node::Options { dynamic: knobs.dynamic, mutants, ..Default::default() };
         let mut world = world(Setup::calm(topology, 1), txn::perseus::Options::default(), node);
         set_up(&mut world, &layout);
         Scene { world, layout, lists, asked: Vec::new(), dynamic: knobs.dynamic }

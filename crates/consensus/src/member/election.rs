@@ -14,8 +14,8 @@ impl Member {
     /// No leader was heard for a while: would the others vote for this member? A group of one need not ask.
     pub(super) fn sound(&mut self, now: Time) {
         self.expect_leader(now);
-        if now <= self.promised_until {
-            self.campaign_at = self.campaign_at.max(self.promised_until + 1);
+        if now <= self.waits.promised_until {
+            self.waits.campaign_at = self.waits.campaign_at.max(self.waits.promised_until + 1);
             return;
         }
         self.role = Role::Sounding { would: BTreeSet::from([self.me]) };
@@ -46,7 +46,10 @@ impl Member {
 
     /// A new term with oneself as candidate.
     pub(super) fn campaign(&mut self, now: Time) {
-        assert!(now > self.promised_until || self.members.len() == 1, "a promise forbids this campaign");
+        assert!(
+            now > self.waits.promised_until || self.members.len() == 1,
+            "a promise forbids this campaign"
+        );
         self.expect_leader(now);
         self.remember_term(self.term.next(), Some(self.me));
         self.role = Role::Candidate { votes: BTreeSet::new(), own_write: self.disk.last_write() };
@@ -135,12 +138,12 @@ impl Member {
         if self.options.mutant == Some(Mutant::BreaksPromise) {
             return true;
         }
-        now > self.promised_until && !self.has_lease(now)
+        now > self.waits.promised_until && !self.has_lease(now)
     }
 
     pub(super) fn promise(&mut self, sent: Time) {
         let until = sent + self.options.lease_ns + 2 * self.options.clock_bound_ns;
-        self.promised_until = self.promised_until.max(until);
+        self.waits.promised_until = self.waits.promised_until.max(until);
     }
 
     /// A log that ends here lacks nothing that is committed and that this member has.

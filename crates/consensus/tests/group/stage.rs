@@ -79,6 +79,24 @@ impl Stage {
     pub fn has_lease(&self, m: usize) -> bool {
         self.actors[m].member.has_lease(self.clock(m))
     }
+    pub fn term(&self, m: usize) -> Term {
+        self.actors[m].member.term()
+    }
+    /// Who leads, where the log ends and how far it is committed, as a member knows it, and when it wakes.
+    pub fn state(&self, m: usize) -> String {
+        let member = &self.actors[m].member;
+        let ends = (member.term(), member.leader(), member.last(), member.commit());
+        format!("{ends:?} {:?} {:?}", member.wake_at(), member.lease_until())
+    }
+    /// How much a member has refused of what another one has said.
+    pub fn refused(&self, m: usize, from: usize) -> u64 {
+        let refused = self.actors[m].member.refused().iter();
+        refused.filter(|((node, _), _)| usize::from(node.0) == from).map(|(_, count)| count).sum()
+    }
+    /// A message that no member has sent arrives.
+    pub fn hears(&mut self, m: usize, from: usize, message: Message) {
+        self.with(m, |member, now, out| member.message(now, NodeId(from as u16), message, out));
+    }
     pub fn last(&self, m: usize) -> Index {
         self.actors[m].member.last().index
     }

@@ -451,6 +451,7 @@ impl World {
     fn check(&mut self, at: NodeId) {
         let seed = self.plan.seed;
         let member = self.machines[at.0 as usize].member.as_ref().expect("is up");
+        assert!(member.refused().is_empty(), "seed {seed}: {at} refuses {:?}", member.refused());
         // Log matching: an entry is named by its position; what precedes it is always the same.
         let (released, last) = (member.released(), member.last().index);
         let newest = Index(last.0.saturating_sub(8)).max(released);

@@ -50,9 +50,19 @@ pub struct Options {
     pub printed: Option<Printed>,
     /// How the clocks of nodes are watched where they matter; `None`: not at all.
     pub clocks: Option<ClockOptions>,
-    /// A fault in how cuts are chosen; never in production.
+    /// Planted faults; never in production.
     #[cfg(feature = "mutants")]
-    pub mutant: Option<reads::rule::Mutant>,
+    pub mutants: Mutants,
+}
+
+/// Faults that a test plants.
+#[cfg(feature = "mutants")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mutants {
+    /// In how cuts are chosen.
+    pub reads: Option<reads::rule::Mutant>,
+    /// In how indexes are built.
+    pub rows: Option<rowstore::Mutant>,
 }
 
 /// How much a node does before others have their turn.
@@ -120,7 +130,7 @@ impl Default for Options {
             printed: None,
             clocks: Some(ClockOptions::default()),
             #[cfg(feature = "mutants")]
-            mutant: None,
+            mutants: Mutants::default(),
         }
     }
 }
@@ -128,7 +138,7 @@ impl Default for Options {
 impl Options {
     #[cfg(feature = "mutants")]
     pub(super) fn planted(&self) -> Option<reads::rule::Mutant> {
-        self.mutant
+        self.mutants.reads
     }
     #[cfg(not(feature = "mutants"))]
     pub(super) fn planted(&self) -> Option<reads::rule::Mutant> {

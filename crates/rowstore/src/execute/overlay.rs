@@ -6,6 +6,7 @@ use super::costs::BYTES_A_UNIT;
 use super::declared::{Declared, Order, mentions, undeclared_key, undeclared_range};
 use super::violation;
 use crate::entries::{IndexStore, Owner};
+use crate::planted::{self, Mutant};
 use crate::store::{Store, TableStore};
 use crate::versions::{Slot, VersionMap};
 use base::error::{SqlError, SqlResult, SqlState};
@@ -268,6 +269,8 @@ impl<'a> Run<'a> {
     /// Takes the entry of a row that was there before the index. Errors: another row has it.
     pub fn enter_late(&mut self, table: &TableStore, id: TableId, key: Key, row: &Row) -> SqlResult<()> {
         let index = table.index(id).ok_or_else(stale_schema)?;
+        let earlier = table.rows.slot(&key).filter(|_| self.store.planted(Mutant::EnterEarlierRow));
+        let row = earlier.and_then(planted::before_last).unwrap_or(row);
         let entry = table.desc.index_entry_of_row(&index.desc, row, &key);
         let owner = match index.has_single_owner(&entry) {
             true => self.unique_owner(index, &entry),
@@ -275,10 +278,10 @@ impl<'a> Run<'a> {
         };
         match owner {
             Some(owner) if owner == key => return Ok(()),
-            Some(_) => {
+            Some(_) if !self.store.planted(Mutant::EnterUnchecked) => {
                 return Err(violation::duplicate(&table.desc, Some(&index.desc), &complete(table, row)?));
             }
-            None => {}
+            _ => {}
         }
         if index.has_single_owner(&entry) {
             if !self.declared.has_key(id, &entry, AccessMode::Write) {
@@ -336,7 +339,8 @@ impl<'a> Run<'a> {
             return Err(undeclared_key(&self.store.catalog, id, &entry));
         }
         if index.local && index.has_single_owner(&entry) {
-            if self.unique_owner(index, &entry).is_some_and(|owner| owner != *key) {
+            let is_checked = !index.desc.form.is_building || !self.store.planted(Mutant::WriteUnchecked);
+            if is_checked && self.unique_owner(index, &entry).is_some_and(|owner| owner != *key) {
                 return Err(violation::duplicate(&table.desc, Some(&index.desc), values));
             }
             self.prepared.overlay.owners.entry(id).or_default().insert(entry, Some(key.clone()));

@@ -66,6 +66,12 @@ impl World {
             sequence: 0,
         }
     }
+    /// With a fault in its stores.
+    #[cfg(feature = "mutants")]
+    pub fn planted(self, mutant: rowstore::Mutant) -> World {
+        let stores = self.stores.into_iter().map(|store| store.with_mutant(Some(mutant)));
+        World { stores: stores.collect(), ..self }
+    }
     pub fn catalog(&self) -> Arc<Catalog> {
         self.stores[0].catalog().clone()
     }

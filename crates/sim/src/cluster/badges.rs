@@ -46,20 +46,35 @@ pub struct Company {
     pub builds: u32,
     /// What their programs leave out of what they declare: a planted fault.
     pub undeclared: Option<Undeclared>,
+    /// How indexes are built wrongly: another one.
+    pub builds_wrongly: Option<builder::Fault>,
+}
+
+/// How many steps a seed gives to building indexes, where access sets leave nothing out.
+pub fn builds_drawn(seed: u64) -> u32 {
+    *Rng::new(seed).fork("builds").pick(&[0, 30, 80])
 }
 
 impl Company {
-    pub fn draw(seed: u64, undeclared: Option<Undeclared>) -> Company {
+    pub fn draw(
+        seed: u64,
+        undeclared: Option<Undeclared>,
+        builds_wrongly: Option<builder::Fault>,
+    ) -> Company {
         let mut rng = Rng::new(seed).fork("holders");
-        let usual = (*rng.pick(&Scope::EVERY), rng.chance(0.5));
-        let (holders, pause_ns_max) = (*rng.pick(&[4, 8]), *rng.pick(&[None, Some(MS), Some(20 * MS)]));
+        let mut usual = (*rng.pick(&Scope::EVERY), rng.chance(0.5));
+        let (holders, mut pause_ns_max) = (*rng.pick(&[4, 8]), *rng.pick(&[None, Some(MS), Some(20 * MS)]));
         let migrations = *rng.pick(&[0, 0, 3, 8]);
         // Of access sets that leave something out, known seeds find it; another client would make them other runs.
         let builds = match undeclared {
             Some(_) => 0,
-            None => *Rng::new(seed).fork("builds").pick(&[0, 12, 40]),
+            None => builds_drawn(seed),
         };
-        Company { holders, usual, pause_ns_max, migrations, builds, undeclared }
+        if builds > 0 {
+            // Its rows are written for as long as they are entered.
+            (usual.0, pause_ns_max) = (builder::SCOPE, None);
+        }
+        Company { holders, usual, pause_ns_max, migrations, builds, undeclared, builds_wrongly }
     }
 }
 

@@ -74,7 +74,7 @@ impl Knobs {
             _ => 0,
         };
         Knobs {
-            badges: case.badges.then(|| Company::draw(case.seed, case.undeclared())),
+            badges: case.badges.then(|| Company::draw(case.seed, case.undeclared(), case.builds_wrongly())),
             moves,
             moves_one: mix == Mix::Moves,
             definitions,
@@ -184,7 +184,7 @@ fn node_options(case: &Case, longest_ns: u64, rng: &mut Rng) -> node::Options {
             _ => Dynamic::Essential,
         },
         #[cfg(feature = "mutants")]
-        mutant: case.mutants.reads,
+        mutants: node::Mutants { reads: case.mutants.reads, rows: case.mutants.rows },
         ..node::Options::default()
     }
 }

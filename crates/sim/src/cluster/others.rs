@@ -70,7 +70,7 @@ impl Knobs {
             if company.builds > 0 {
                 let pause_ns_max = 2 * self.active_ns / u64::from(company.builds);
                 let (around, rng) = (Surroundings { pause_ns_max, ..around }, rng.fork("builder"));
-                world.client(Builder::new(around, rng, company.builds, loaded.clone()));
+                world.client(Builder::new(around, rng, company, loaded.clone()));
             }
         }
         let (layout, book, gateways) = (|| layout.clone(), || book.clone(), || gateways.to_vec());

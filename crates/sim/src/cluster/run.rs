@@ -97,6 +97,10 @@ pub struct Mutants {
     pub geogauss: Option<txn::geogauss::Mutant>,
     /// In how cuts are chosen.
     pub reads: Option<reads::rule::Mutant>,
+    /// In how stores keep an index that is being built.
+    pub rows: Option<rowstore::Mutant>,
+    /// In how a client builds one.
+    pub builds: Option<badges::builder::Fault>,
     /// Nobody watches the clocks.
     pub unwatched: bool,
     /// In what programs declare.
@@ -167,11 +171,18 @@ impl Case {
         #[cfg(not(feature = "mutants"))]
         false
     }
+    /// How its client builds indexes wrongly: a planted fault.
+    pub(super) fn builds_wrongly(&self) -> Option<badges::builder::Fault> {
+        #[cfg(feature = "mutants")]
+        return self.mutants.builds;
+        #[cfg(not(feature = "mutants"))]
+        None
+    }
     /// Some fault is planted. What finds it should find it again, so such runs draw nothing that older ones had not.
     pub(super) fn is_planted(&self) -> bool {
         #[cfg(feature = "mutants")]
         {
-            let Mutants { perseus, caerus, geogauss, reads, unwatched, undeclared } = self.mutants;
+            let Mutants { perseus, caerus, geogauss, reads, unwatched, undeclared, .. } = self.mutants;
             let is_engine = perseus.is_some() || caerus.is_some() || geogauss.is_some();
             return is_engine || reads.is_some() || unwatched || undeclared.is_some();
         }

@@ -328,7 +328,10 @@ fn no_read_is_served_with_a_question_from_before_it_or_with_what_is_not_applied(
 #[test]
 fn every_fault_planted_in_reads_at_replicas_is_found() {
     use reads::rule::Mutant;
-    let with = |mutant| node::Options { mutant: Some(mutant), ..Default::default() };
+    let with = |mutant| node::Options {
+        mutants: node::Mutants { reads: Some(mutant), rows: None },
+        ..Default::default()
+    };
     assert!(!later_read_sees_what_was_written_meanwhile(with(Mutant::JoinFetchUnderWay)));
     assert!(!read_sees_what_is_not_applied_when_it_may_begin(with(Mutant::ForgetWrites)));
 }

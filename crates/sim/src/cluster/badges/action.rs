@@ -2,8 +2,8 @@
 
 use super::super::book::{Book, Entry};
 use super::tables::{
-    BADGE, BADGES, COLUMNS, KEYS, Known, OLD_BADGE, OLD_VALUE, Scope, Tables, Undeclared, VALUE, key,
-    of_shelf, submission,
+    BADGE, BADGES, COLUMNS, KEYS, Known, OLD_BADGE, OLD_VALUE, SECOND_INDEX, SHELF, Scope, Tables,
+    Undeclared, VALUE, key, of_shelf, submission,
 };
 use super::{Change, Given, Holder, badge_name, check_unique, record_changes, row_name, see_row, see_shelf};
 use base::expr::Expr;
@@ -11,7 +11,11 @@ use base::key::KeyRange;
 use base::rng::Rng;
 use base::schema::Table;
 use base::txn::{AccessSet, OnConflict, Statement, StatementResult, Submission, TxnProgram};
-use base::{TableId, Token};
+use base::{PartitionId, TableId, Token};
+
+/// Columns that some index may have, and those that change with a row's value.
+const INDEXED: &[usize] = &[SHELF, BADGE, VALUE, OLD_BADGE];
+const RENEWED: &[usize] = &[VALUE, OLD_BADGE];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
@@ -57,9 +61,15 @@ impl What {
         *rng.pick(&of)
     }
 
-    fn may_meet_another(self) -> bool {
-        use What::{Insert, OrRename, OrRenew, Rename};
-        matches!(self, Insert | OrRenew | OrRename | Rename)
+    /// Whether it may find that another row has an entry of this index.
+    fn may_meet_another(self, index: Option<&str>) -> bool {
+        use What::{Insert, OrNothing, OrRename, OrRenew, Rename, Renew};
+        match self {
+            Insert | OrRenew | OrRename | Rename => true,
+            // While it is built no conflict is looked for there; and all rows of a shelf are given one value.
+            OrNothing | Renew => index == Some(SECOND_INDEX),
+            _ => false,
+        }
     }
 }
 
@@ -110,16 +120,15 @@ impl Program {
         let mut access = AccessSet::default();
         let statements = self.parts.iter().flat_map(|part| part.statements(tables, known, &mut access));
         let program = TxnProgram::Statements(statements.collect());
-        known.declare_alike(&mut access, self.parts[0].scope);
         submission(program, access, token)
     }
     /// Whatever it may write, or more, should nobody know what became of it. What it deletes is not known.
     pub fn possible_writes(&self, tables: &Tables) -> Vec<(String, Option<u64>)> {
         self.parts.iter().flat_map(|part| part.possible_writes(tables)).collect()
     }
-    /// Whether it may fail with 23505.
-    pub fn may_meet_another(&self) -> bool {
-        self.parts[0].what.may_meet_another()
+    /// Whether it may fail with 23505, of an index or a primary key of this name.
+    pub fn may_meet_another(&self, of: Option<&str>) -> bool {
+        self.parts[0].what.may_meet_another(of)
     }
     /// Writes down what it answers once it has committed.
     pub fn committed(&self, tables: &Tables, book: &mut Book, entry: Entry, results: &[StatementResult]) {
@@ -150,32 +159,40 @@ impl Action {
         let Action { scope, what, holder } = self;
         let (schema_version, all) = (known.of(*scope).version, KeyRange::all());
         let homes = tables.homes(*scope, holder.shelf);
-        let (table, index) = (scope.table(), scope.index());
+        let table = scope.table();
+        // Entries of rows that are not named here, in indexes with one of these columns.
+        let changes = |access: &mut AccessSet, columns: &[usize], at: &[PartitionId]| {
+            known.indexes_of(*scope, columns).for_each(|index| Tables::write_range(access, index, &all, at));
+        };
         let gives_up = |access: &mut AccessSet, unless: Undeclared| {
             if tables.undeclared != Some(unless) {
-                Tables::write_range(access, index, &all, &homes);
+                changes(access, INDEXED, &homes);
             }
         };
         match what {
             What::Insert | What::OrNothing | What::OrRenew | What::OrRename => {
                 tables.write_row(access, *scope, holder);
-                tables.write_entry(access, *scope, holder);
+                tables.write_entries(access, known, *scope, holder);
                 match what {
                     // Another row may be the one that is updated.
-                    What::OrRenew => Tables::write_range(access, table, &all, &homes),
-                    What::OrRename => Tables::write_range(access, index, &all, &homes),
+                    What::OrRenew => {
+                        Tables::write_range(access, table, &all, &homes);
+                        changes(access, RENEWED, &homes);
+                    }
+                    What::OrRename => changes(access, INDEXED, &homes),
                     _ => {}
                 }
                 vec![self.insert(known.of(*scope))]
             }
             What::Rename => {
                 tables.write_row(access, *scope, holder);
-                tables.write_entry(access, *scope, holder);
+                tables.write_entries(access, known, *scope, holder);
                 gives_up(access, Undeclared::ByUpdates);
                 vec![self.update(KeyRange::point(key(holder.shelf, holder.key)), schema_version)]
             }
             What::Renew => {
                 Tables::write_range(access, table, &of_shelf(holder.shelf), &homes);
+                changes(access, RENEWED, &homes);
                 vec![self.update(of_shelf(holder.shelf), schema_version)]
             }
             What::Delete | What::Clear => {
@@ -191,7 +208,7 @@ impl Action {
             What::Truncate => {
                 let partitions = tables.partitions(*scope);
                 Tables::write_range(access, table, &all, &partitions);
-                Tables::write_range(access, index, &all, &partitions);
+                changes(access, INDEXED, &partitions);
                 let (target, filter, columns) = (all.clone(), None, all_columns());
                 let look = Statement::Select { table, schema_version, target, filter, columns };
                 vec![look, Statement::Truncate { table, schema_version }]

@@ -3,12 +3,14 @@
 
 use super::super::columns::rows_of;
 use super::super::script_client::ScriptClient;
+use super::builder::has_single_entries;
 use super::tables::{Scope, Tables};
 use super::{Holder, check_unique};
 use crate::world::World;
 use base::cut::Consistency;
 use base::key::KeyRange;
 use base::process::Process;
+use base::schema::Index;
 use base::time::SECOND;
 use base::txn::RowRead;
 use base::{Key, NodeId, PartitionId, Rank, Row, TableId, Token};
@@ -51,7 +53,7 @@ where
         let Reply::Pinned(Ok((pin, at))) = first else { panic!("the last look at badges is refused a pin") };
         // Whatever is at the cut is executed here.
         let Some(known) = replies.get(1) else { return Some((nodes[0], Request::Catalog)) };
-        let questions = questions(&asked, &nodes, built(known), *at);
+        let questions = questions(&asked, &nodes, built(known).map(|index| index.id), *at);
         let (nth, count) = (replies.len() - 2, questions.len());
         match questions.into_iter().nth(nth) {
             None if nth == count => Some((nodes[0], Request::Unpin(*pin))),
@@ -77,11 +79,11 @@ fn analysts(tables: &Tables) -> Vec<(NodeId, BTreeSet<PartitionId>)> {
     all.filter(|(_, kept): &(_, BTreeSet<_>)| !kept.is_empty()).collect()
 }
 
-/// A second index over the badges of shelves, if there is one that is read.
-fn built(known: &Reply) -> Option<TableId> {
+/// A second index over the rows of shelves, if there is one that is read.
+fn built(known: &Reply) -> Option<&Index> {
     let Reply::Catalog(catalog) = known else { panic!("a node does not tell its catalog") };
     let second = catalog.table(Scope::Shelf.table())?.indexes.get(1)?;
-    (!second.form.is_building).then_some(second.id)
+    (!second.form.is_building).then_some(second)
 }
 
 /// Of every node with rows all of them, by their keys and through the indexes; of every node with columns these.
@@ -119,7 +121,8 @@ fn reads(
 type Found = BTreeMap<(Scope, PartitionId), Vec<Holder>>;
 
 fn check(tables: &Tables, replies: &[Reply]) -> Result<(), String> {
-    let built = built(&replies[1]);
+    let second = built(&replies[1]);
+    let built = second.map(|index| index.id);
     let mut replies = replies[2..].iter();
     let mut first: Option<Found> = None;
     for node in readers(tables) {
@@ -135,6 +138,11 @@ fn check(tables: &Tables, replies: &[Reply]) -> Result<(), String> {
     }
     let known = first.expect("some node has rows");
     check_scopes(&known)?;
+    let shelves = known.iter().filter(|((scope, _), _)| *scope == Scope::Shelf);
+    let mut shelves = shelves.map(|(_, rows)| rows);
+    if second.is_some_and(|index| !shelves.all(|rows| has_single_entries(index, rows))) {
+        return Err(format!("two rows have one entry of an index: {known:?}"));
+    }
     for (node, kept) in analysts(tables) {
         let snapshot = match replies.next() {
             Some(Reply::Snapshot(Ok(snapshot))) => snapshot,

@@ -226,12 +226,12 @@ impl Looked {
         for change in changes {
             let departs = tables.undeclared != Some(Undeclared::ByBlocks) || !tables.is_local(scope);
             if let Some(before) = change.before.as_ref().filter(|_| departs) {
-                tables.write_entry(&mut access, scope, before);
+                tables.write_entries(&mut access, known, scope, before);
             }
             let holder = change.holder();
             tables.write_row(&mut access, scope, holder);
             if let Some(after) = &change.after {
-                tables.write_entry(&mut access, scope, after);
+                tables.write_entries(&mut access, known, scope, after);
             }
             writes.extend(tables.homes(scope, holder.shelf).into_iter().map(|partition| ValidatedWrite {
                 partition,
@@ -242,7 +242,6 @@ impl Looked {
                 row: change.after.as_ref().map(Holder::row),
             }));
         }
-        known.declare_alike(&mut access, scope);
         submission(TxnProgram::Validated(Validated { reads, writes }), access, token)
     }
 }

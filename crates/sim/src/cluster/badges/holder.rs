@@ -244,8 +244,9 @@ impl HolderClient {
         answer: Result<Submitted, SqlError>,
     ) -> bool {
         let mut book = self.around.book.open();
-        let may_meet =
-            |error: &SqlError| program.may_meet_another() && error.state == SqlState::UNIQUE_VIOLATION;
+        let may_meet = |error: &SqlError| {
+            error.state == SqlState::UNIQUE_VIOLATION && program.may_meet_another(error.constraint.as_deref())
+        };
         match answer {
             Ok(Submitted { outcome: Outcome::Committed { results }, token, .. }) => {
                 program.committed(&self.around.tables, &mut book, entry, &results);

@@ -11,7 +11,7 @@ use base::key::KeyRange;
 use base::rng::Rng;
 use base::schema::{Catalog, Column, Index, Location, Placement, SchemaAction, SchemaChange, Table};
 use base::topology::Topology;
-use base::txn::{Access, AccessMode, AccessSet, Granule, Submission, TxnProgram};
+use base::txn::{AccessMode, AccessSet, Granule, Submission, TxnProgram};
 use base::{Datum, Key, PartitionId, TableId, Token};
 use std::sync::Arc;
 
@@ -75,10 +75,13 @@ pub struct Tables {
 /// Keys of a shelf, and badges, are few, so that rows meet.
 pub const KEYS: i64 = 3;
 pub const BADGES: i64 = 3;
+/// Name of an index that a client makes while others write.
+pub const SECOND_INDEX: &str = "built";
 /// Catalog version of the tables when they are created, after those of the layout.
 const VERSION: u64 = 2;
 
 /// Column numbers.
+pub const SHELF: usize = 0;
 pub const BADGE: usize = 2;
 pub const VALUE: usize = 3;
 pub const OLD_BADGE: usize = 4;
@@ -126,10 +129,6 @@ impl Tables {
         let table = self.table(scope);
         table.index_is_local(&table.indexes[0], &self.topology)
     }
-    pub fn entry(&self, scope: Scope, holder: &Holder) -> Key {
-        let table = self.table(scope);
-        table.index_entry(&table.indexes[0], &holder.values(), &key(holder.shelf, holder.key))
-    }
 
     /// The transaction that creates them, in a catalog that has only the layout's tables.
     pub fn create(&self, token: Token) -> Submission {
@@ -156,14 +155,17 @@ impl Tables {
             .iter()
             .for_each(|home| access.write_key(*home, scope.table(), key.clone()));
     }
-    /// Declares that a row's entry is written.
-    pub fn write_entry(&self, access: &mut AccessSet, scope: Scope, holder: &Holder) {
-        let entry = self.entry(scope, holder);
-        let homes = match self.is_local(scope) {
-            true => self.homes(scope, holder.shelf),
-            false => vec![self.table(scope).locate_entry(&entry, &self.topology)],
-        };
-        homes.iter().for_each(|home| access.write_key(*home, scope.index(), entry.clone()));
+    /// Declares that a row's entries are written, in the indexes that its table is known to have.
+    pub fn write_entries(&self, access: &mut AccessSet, known: &Known, scope: Scope, holder: &Holder) {
+        let table = known.of(scope);
+        for index in &table.indexes {
+            let entry = table.index_entry(index, &holder.values(), &key(holder.shelf, holder.key));
+            let homes = match self.is_local(scope) {
+                true => self.homes(scope, holder.shelf),
+                false => vec![table.locate_entry(&entry, &self.topology)],
+            };
+            homes.iter().for_each(|home| access.write_key(*home, index.id, entry.clone()));
+        }
     }
     /// Declares that rows of a range are written at these partitions, or entries of the index.
     pub fn write_range(access: &mut AccessSet, id: TableId, range: &KeyRange, partitions: &[PartitionId]) {
@@ -181,25 +183,14 @@ impl Known {
     pub fn of(&self, scope: Scope) -> &Arc<Table> {
         &self.0[scope as usize]
     }
-    /// Declares for a second index of a table what is declared for the first: both have the same entries.
-    pub fn declare_alike(&self, access: &mut AccessSet, scope: Scope) {
-        let Some(second) = self.of(scope).indexes.get(1) else { return };
-        for accesses in access.by_partition.values_mut() {
-            let alike = accesses.iter().filter_map(|access| {
-                let granule = match &access.granule {
-                    Granule::Key(index, entry) if *index == scope.index() => {
-                        Granule::Key(second.id, entry.clone())
-                    }
-                    Granule::Range(index, range) if *index == scope.index() => {
-                        Granule::Range(second.id, range.clone())
-                    }
-                    _ => return None,
-                };
-                Some(Access { granule, mode: access.mode })
-            });
-            let alike: Vec<Access> = alike.collect();
-            accesses.extend(alike);
-        }
+    /// Indexes with one of these columns: those whose entries change with it.
+    pub fn indexes_of<'a>(
+        &'a self,
+        scope: Scope,
+        columns: &'a [usize],
+    ) -> impl Iterator<Item = TableId> + 'a {
+        let with = |index: &&Index| index.columns.iter().any(|column| columns.contains(column));
+        self.of(scope).indexes.iter().filter(with).map(|index| index.id)
     }
     /// Takes over what a gateway knows, where that is later.
     pub fn learn(&mut self, catalog: &Catalog) {

@@ -456,6 +456,35 @@ fn a_region_that_is_not_whole_votes_for_nobody() {
     assert!(!loses_nothing_by_a_vote(Some(Mutant::VoteBeforeWhole)));
 }
 
+/// An entry of region 4's sequence is in region 1 alone, which acknowledges it, loses its memory and comes back by what the
+/// others know, while region 4 is out of reach for less than an election takes. Whether all regions execute the entry.
+fn sends_again_what_a_former_life_had(mutant: Option<Mutant>) -> bool {
+    let mut world = world(5, 2, mutant);
+    world.submit(4, "w4.1");
+    world.run_for_ms(700);
+    let is_of_leader = |from: NodeId, to: NodeId| [from, to].contains(&NodeId(4));
+    world.passes = Box::new(move |from, to, _| !is_of_leader(from, to) || [from, to].contains(&NodeId(1)));
+    let last = world.submit(4, "w4.1");
+    world.run_for_ms(120);
+    assert!(!world.has_ended(&last), "one other region is too few");
+    world.passes = Box::new(move |from, to, _| !is_of_leader(from, to));
+    world.lose(1);
+    world.run_for_ms(10);
+    world.heal();
+    world.run_for_ms(600);
+    assert!(is_whole(&world, 1));
+    world.passes = Box::new(|_, _, _| true);
+    world.run_for_ms(20_000);
+    assert_eq!(world.nodes[1].leader_of(SequenceId(4)), NodeId(4));
+    (0..5).all(|node| world.order(node, 4).contains(&last)) && !panics(|| judge(&world))
+}
+
+#[test]
+fn what_a_former_life_of_a_region_had_is_sent_to_it_again() {
+    assert!(sends_again_what_a_former_life_had(None));
+    assert!(!sends_again_what_a_former_life_had(Some(Mutant::CountFormerLives)));
+}
+
 /// The same few transactions, and a region that is lost with its memory after so many events and comes back when
 /// others have taken over, or at once; whether there were as many events.
 fn lose_after(copies_elsewhere: usize, events: usize, region: u16, at_once: bool) -> bool {
