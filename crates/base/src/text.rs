@@ -3,6 +3,8 @@
 pub mod array;
 mod clock;
 pub mod encoding;
+mod moments;
+mod spelled;
 pub mod write;
 
 use crate::convert;
@@ -12,7 +14,8 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::inet::Inet;
 use crate::zone::Zone;
 use crate::{DataType, Datum};
-use clock::{parse_time, time_of_day};
+use clock::time_of_day;
+use moments::{WrittenZone, parse_moment};
 use std::sync::Arc;
 
 /// A value's text form; timestamps without zone. Null is the empty string.
@@ -326,70 +329,6 @@ fn field_out_of_range(text: &str) -> SqlError {
 fn date_out_of_range(text: &str, data_type: DataType) -> SqlError {
     let what = if data_type == DataType::Date { "date" } else { "timestamp" };
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{what} out of range: \"{text}\""))
-}
-
-/// What a text says of a moment: day (since 2000-01-01), time of day, zone.
-struct Moment {
-    day: i32,
-    time_us: i64,
-    zone: WrittenZone,
-}
-
-/// The zone that a text names.
-#[derive(Clone, Copy)]
-enum WrittenZone {
-    None,
-    /// µs ahead of UTC.
-    Offset(i64),
-    Zone(Zone),
-}
-
-/// Reads `2026-11-21[ 13:45[:00[.123456]]][ +01[:30]|Z|Europe/Berlin][ BC]`.
-fn parse_moment(text: &str, data_type: DataType) -> SqlResult<Moment> {
-    let lower = text.to_ascii_lowercase();
-    match lower.as_str() {
-        "epoch" => return Ok(Moment { day: -(EPOCH_2000 as i32), time_us: 0, zone: WrittenZone::Offset(0) }),
-        "infinity" | "-infinity" | "+infinity" => {
-            return Err(SqlError::unsupported(format!("infinity of type {}", data_type.name())));
-        }
-        _ => {}
-    }
-    let (rest, is_bc) = match lower.strip_suffix("bc") {
-        Some(rest) => (&text[..rest.trim_end().len()], true),
-        None => (text, false),
-    };
-    let (day, rest) = parse_date(rest, is_bc, text, data_type)?;
-    let (time_us, zone) = match rest {
-        "" => (0, WrittenZone::None),
-        rest => parse_time(rest, text, data_type)?,
-    };
-    Ok(Moment { day, time_us, zone })
-}
-
-/// Reads `2026-11-21` at the start; answers the rest: a time, a zone, or both.
-fn parse_date<'a>(text: &'a str, is_bc: bool, all: &str, data_type: DataType) -> SqlResult<(i32, &'a str)> {
-    let end = text.find([' ', 'T', 't', '+', 'Z', 'z']).unwrap_or(text.len());
-    let (date, rest) = text.split_at(end);
-    let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    let compact = date.len() == 8 && date.is_ascii() && all_digits(date);
-    let fields: Vec<&str> = match compact {
-        true => vec![&date[..4], &date[4..6], &date[6..]],
-        false => date.split(['-', '/']).collect(),
-    };
-    let [year, month, day] = fields.as_slice() else { return Err(bad_date(all, data_type)) };
-    // With two digits it is not plain which of them is the year.
-    if ![year, month, day].into_iter().all(|f| all_digits(f)) || year.len() < 3 {
-        return Err(bad_date(all, data_type));
-    }
-    let number = |field: &str| field.parse::<u32>().map_err(|_| field_out_of_range(all));
-    let (year, month, day) = (i64::from(number(year)?), number(month)?, number(day)?);
-    let year = match (year, is_bc) {
-        (0, _) => return Err(field_out_of_range(all)),
-        (year, true) => 1 - year,
-        (year, false) => year,
-    };
-    let day = day_number(year, month, day).ok_or_else(|| field_out_of_range(all))?;
-    Ok((day, rest.trim_start_matches([' ', 'T', 't'])))
 }
 
 #[cfg(test)]
