@@ -152,6 +152,9 @@ fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
         let value = replacement(&value)?.unwrap_or(value);
         return Ok(super::domains::checked(&value, &domain));
     }
+    if let Some(rounded) = super::precision::limited(e)? {
+        return Ok(Some(rounded));
+    }
     match e {
         Expr::SimilarTo { .. } => Ok(super::similar::as_match(e)),
         Expr::AtTimeZone { timestamp, time_zone } => at_time_zone(timestamp, time_zone).map(Some),
@@ -319,6 +322,7 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         }
         ("make_timestamptz", [parts @ .., zone]) if parts.len() == 6 => {
             let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+            let zone = east_as_minus(zone);
             sql::parse::parse_expr(&format!("{AT_ZONE}({zone}, make_timestamp({}))", parts.join(", "))).ok()
         }
         ("make_timestamptz", parts) if parts.len() == 6 => {
@@ -346,6 +350,12 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             sql::parse::parse_expr(&format!("nullif(list_length({array}, {dimension}), 0)")).ok()
         }
         ("host" | "masklen" | "family", [address]) => part_of_address(&name, address),
+        ("array_to_json", [array]) => sql::parse::parse_expr(&format!("to_json({array})")).ok(),
+        (name, [left, right]) if let Some(operator) = operator_of(name) => {
+            let is_literal = matches!(left, Expr::Value(_));
+            let left = if is_literal { format!("CAST({left} AS jsonb)") } else { format!("({left})") };
+            sql::parse::parse_expr(&format!("({left} {operator} ({right}))")).ok()
+        }
         (set, given) if let Some(rows) = rows_of_set(set, given) => Some(rows),
         // The same under another name.
         ("sign", [a]) => sql::parse::parse_expr(&format!("signum({a})")).ok(),
@@ -354,6 +364,33 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         ("every", [_]) => Some(renamed(function, "bool_and")),
         _ => None,
     }
+}
+
+/// The operator that a function of `jsonb` is another name of.
+fn operator_of(function: &str) -> Option<&'static str> {
+    Some(match function {
+        "jsonb_concat" => "||",
+        "jsonb_contained" => "<@",
+        "jsonb_contains" => "@>",
+        "jsonb_delete" => "-",
+        "jsonb_delete_path" => "#-",
+        "jsonb_exists" => "?",
+        "jsonb_exists_all" => "?&",
+        "jsonb_exists_any" => "?|",
+        _ => return None,
+    })
+}
+
+/// An offset as AT TIME ZONE takes it, which counts to the west.
+fn east_as_minus(zone: &Expr) -> Expr {
+    let Expr::Value(value) = zone else { return zone.clone() };
+    let ast::Value::SingleQuotedString(text) = &value.value else { return zone.clone() };
+    let turned = match text.split_at_checked(1) {
+        Some(("+", rest)) => format!("-{rest}"),
+        Some(("-", rest)) => format!("+{rest}"),
+        _ => return zone.clone(),
+    };
+    Expr::value(ast::Value::SingleQuotedString(turned))
 }
 
 /// `~x` of a whole number.

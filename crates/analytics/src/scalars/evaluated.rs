@@ -311,6 +311,9 @@ fn spans(operation: SpanOperation, cells: &[Cell]) -> SqlResult<Cell> {
             let span = match of {
                 Cell::Span(span) => *span,
                 Cell::Plain(Datum::Time(us)) => time(*us),
+                at if let Some(part) = base::interval::part_of_moment(unit, moment(at)?) => {
+                    return Ok(Cell::Plain(Datum::Float(part)));
+                }
                 at => time(moment(at)?.rem_euclid(base::datum::US_PER_DAY)),
             };
             Cell::Plain(Datum::Float(base::interval::part(unit, span)?))

@@ -169,6 +169,11 @@ fn understood(
             Err(base::SqlError::new(base::SqlState(*b"54000"), "null character not permitted"))
         }
         ("date_part", [unit, at]) => date_part(unit, at, kinds[1]),
+        ("encode", [of, form]) => match kinds[0].family() {
+            Family::Unknown => again(vec![typing::literal(of, Kind::Known(DataType::Bytea))?, form.clone()]),
+            Family::Bytes | Family::Foreign => Ok(None),
+            _ => Err(no_function(name, &kinds)),
+        },
         ("array_element" | "array_slice" | "array_has", _) => Ok(lists::function(name, udf, arguments)),
         ("quote_literal" | "quote_nullable" | "format", _) => {
             let is_text = |k: &Kind| is_text_or_open(*k);
@@ -342,6 +347,9 @@ fn date_part(unit: &Expr, at: &Expr, kind: Kind) -> Settled {
         (Family::Span, Some(_)) => part(),
         // The library's seconds are whole.
         (Family::Moment, Some(name)) if is_below_minutes(&name) => part(),
+        (Family::Moment | Family::Date, Some(name)) if base::interval::part_of_moment(&name, 0).is_some() => {
+            part()
+        }
         (Family::Clock, Some(name)) if !is_of_time(&name) && name != "epoch" => {
             unsupported(&name, "time without time zone")
         }
