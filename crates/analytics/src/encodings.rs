@@ -25,7 +25,7 @@ pub(super) fn install(context: &SessionContext) {
                 (Cell::Plain(Datum::Bytes(bytes)), "base64") => base64(bytes),
                 (Cell::Plain(Datum::Bytes(bytes)), "escape") => escaped(bytes),
                 (Cell::Plain(Datum::Bytes(_)), form) => return Err(unknown_form(form)),
-                _ => return Err(wrong("the first argument of encode is a byte string".into())),
+                _ => return Err(no_such("encode")),
             };
             Ok(Cell::Plain(Datum::text(text)))
         },
@@ -37,7 +37,7 @@ pub(super) fn install(context: &SessionContext) {
         is_strict: true,
         compute: |cells| {
             let Cell::Plain(Datum::Text(text)) = &cells[0] else {
-                return Err(wrong("the first argument of decode is a text".into()));
+                return Err(no_such("decode"));
             };
             let bytes = match form_of(&cells[1])?.as_str() {
                 "hex" => of_hex(text)?,
@@ -54,6 +54,13 @@ pub(super) fn install(context: &SessionContext) {
 
 fn wrong(told: String) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, told)
+}
+
+fn no_such(function: &str) -> SqlError {
+    let told = format!("function {function} does not exist for arguments of these types");
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, told).hint(
+        "No function matches the given name and argument types. You might need to add explicit type casts.",
+    )
 }
 
 fn unknown_form(form: &str) -> SqlError {

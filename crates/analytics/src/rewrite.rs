@@ -145,15 +145,19 @@ fn refuse_clauses(e: &Expr, is_scalar: &dyn Fn(&str) -> bool) -> SqlResult<()> {
 }
 
 fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
+    match super::precision::limited(e)? {
+        None => replacement_of_all_digits(e),
+        rounded => Ok(rounded),
+    }
+}
+
+fn replacement_of_all_digits(e: &Expr) -> Result<Option<Expr>, SqlError> {
     if let Some(written_out) = rows::written_out(e)? {
         return Ok(Some(written_out));
     }
     if let Some((value, domain)) = super::domains::cast(e) {
         let value = replacement(&value)?.unwrap_or(value);
         return Ok(super::domains::checked(&value, &domain));
-    }
-    if let Some(rounded) = super::precision::limited(e)? {
-        return Ok(Some(rounded));
     }
     match e {
         Expr::SimilarTo { .. } => Ok(super::similar::as_match(e)),
@@ -351,11 +355,7 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         }
         ("host" | "masklen" | "family", [address]) => part_of_address(&name, address),
         ("array_to_json", [array]) => sql::parse::parse_expr(&format!("to_json({array})")).ok(),
-        (name, [left, right]) if let Some(operator) = operator_of(name) => {
-            let is_literal = matches!(left, Expr::Value(_));
-            let left = if is_literal { format!("CAST({left} AS jsonb)") } else { format!("({left})") };
-            sql::parse::parse_expr(&format!("({left} {operator} ({right}))")).ok()
-        }
+        (name, [a, b]) if let Some(operator) = operator_of(name) => as_operator(a, operator, b),
         (set, given) if let Some(rows) = rows_of_set(set, given) => Some(rows),
         // The same under another name.
         ("sign", [a]) => sql::parse::parse_expr(&format!("signum({a})")).ok(),
@@ -364,6 +364,13 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         ("every", [_]) => Some(renamed(function, "bool_and")),
         _ => None,
     }
+}
+
+/// A call as the operator that it is another name of. A literal is a `jsonb` then.
+fn as_operator(left: &Expr, operator: &str, right: &Expr) -> Option<Expr> {
+    let is_literal = matches!(left, Expr::Value(_));
+    let left = if is_literal { format!("CAST({left} AS jsonb)") } else { format!("({left})") };
+    sql::parse::parse_expr(&format!("({left} {operator} ({right}))")).ok()
 }
 
 /// The operator that a function of `jsonb` is another name of.

@@ -102,29 +102,17 @@ pub(super) fn install(context: &SessionContext) {
             is_strict: true,
             compute: justify_days,
         },
-        Small {
-            name: "make_timestamp",
-            signature: any(6),
-            returns: Plain(DataType::Timestamp),
-            is_strict: true,
-            compute: make_timestamp,
-        },
-        Small {
-            name: "make_date",
-            signature: any(3),
-            returns: Plain(DataType::Date),
-            is_strict: true,
-            compute: make_date,
-        },
-        Small {
-            name: "justify_interval",
-            signature: any(1),
-            returns: Span,
-            is_strict: true,
-            compute: justify_interval,
-        },
     ];
     functions.into_iter().for_each(|function| context.register_udf(ScalarUDF::new_from_impl(function)));
+    let strict: [(_, _, _, fn(&[Cell]) -> SqlResult<Cell>); 3] = [
+        ("make_timestamp", 6, Plain(DataType::Timestamp), make_timestamp),
+        ("make_date", 3, Plain(DataType::Date), make_date),
+        ("justify_interval", 1, Span, justify_interval),
+    ];
+    for (name, count, returns, compute) in strict {
+        let function = Small { name, signature: any(count), returns, is_strict: true, compute };
+        context.register_udf(ScalarUDF::new_from_impl(function));
+    }
 }
 
 impl PartialEq for Small {

@@ -169,11 +169,9 @@ fn understood(
             Err(base::SqlError::new(base::SqlState(*b"54000"), "null character not permitted"))
         }
         ("date_part", [unit, at]) => date_part(unit, at, kinds[1]),
-        ("encode", [of, form]) => match kinds[0].family() {
-            Family::Unknown => again(vec![typing::literal(of, Kind::Known(DataType::Bytea))?, form.clone()]),
-            Family::Bytes | Family::Foreign => Ok(None),
-            _ => Err(no_function(name, &kinds)),
-        },
+        ("encode", [of, form]) if kinds[0] == Kind::Unknown => {
+            again(vec![typing::literal(of, Kind::Known(DataType::Bytea))?, form.clone()])
+        }
         ("array_element" | "array_slice" | "array_has", _) => Ok(lists::function(name, udf, arguments)),
         ("quote_literal" | "quote_nullable" | "format", _) => {
             let is_text = |k: &Kind| is_text_or_open(*k);
