@@ -354,16 +354,23 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             sql::parse::parse_expr(&format!("nullif(list_length({array}, {dimension}), 0)")).ok()
         }
         ("host" | "masklen" | "family", [address]) => part_of_address(&name, address),
-        ("array_to_json", [array]) => sql::parse::parse_expr(&format!("to_json({array})")).ok(),
         (name, [a, b]) if let Some(operator) = operator_of(name) => as_operator(a, operator, b),
         (set, given) if let Some(rows) = rows_of_set(set, given) => Some(rows),
-        // The same under another name.
-        ("sign", [a]) => sql::parse::parse_expr(&format!("signum({a})")).ok(),
         ("string_agg" | "array_agg", [of, ..]) => in_order(function, list, of),
-        ("variance", [_]) => Some(renamed(function, "var_samp")),
-        ("every", [_]) => Some(renamed(function, "bool_and")),
+        (name, [_]) => other_name(name).map(|other| renamed(function, other)),
         _ => None,
     }
+}
+
+/// The same under another name.
+fn other_name(function: &str) -> Option<&'static str> {
+    Some(match function {
+        "array_to_json" => "to_json",
+        "every" => "bool_and",
+        "sign" => "signum",
+        "variance" => "var_samp",
+        _ => return None,
+    })
 }
 
 /// A call as the operator that it is another name of. A literal is a `jsonb` then.

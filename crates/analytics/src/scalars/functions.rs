@@ -1,6 +1,6 @@
 //! Functions whose PostgreSQL namesakes have other types or other values.
 
-use super::evaluated::{Computation, SpanOperation, call};
+use super::evaluated::{Computation, SpanOperation, call, part_of_day};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
 use super::lists;
@@ -345,9 +345,7 @@ fn date_part(unit: &Expr, at: &Expr, kind: Kind) -> Settled {
         (Family::Span, Some(_)) => part(),
         // The library's seconds are whole.
         (Family::Moment, Some(name)) if is_below_minutes(&name) => part(),
-        (Family::Moment | Family::Date, Some(name)) if base::interval::part_of_moment(&name, 0).is_some() => {
-            part()
-        }
+        (Family::Moment | Family::Date, Some(name)) if part_of_day(&name, 0).is_some() => part(),
         (Family::Clock, Some(name)) if !is_of_time(&name) && name != "epoch" => {
             unsupported(&name, "time without time zone")
         }

@@ -40,14 +40,10 @@ pub fn part(unit: &str, span: Interval) -> SqlResult<f64> {
     })
 }
 
-/// `extract(unit from moment)` of units that count years as people do, without a year 0, and of days; `None` for other
-/// units. The moment is in µs since 1970.
-pub fn part_of_moment(unit: &str, us: i64) -> Option<f64> {
-    /// The Julian day on which 1970 began.
-    const JULIAN_OF_1970: f64 = 2_440_588.0;
-    let day = us.div_euclid(crate::datum::US_PER_DAY);
-    let (year, _, _) = crate::text::civil(i32::try_from(day).ok()?);
-    // So many years, of which the first begins with the year 1, and the last before it ends with 1 BC, the year 0.
+/// `extract(unit from moment)` of units that count years as people do, without a year 0; `None` for other units. The year is
+/// 0 for 1 BC.
+pub fn part_of_year(unit: &str, year: i64) -> Option<f64> {
+    // So many years, of which the first begins with the year 1, and the last before it ends with 1 BC.
     let spans = |length: i64| match year > 0 {
         true => (year + length - 1) / length,
         false => -((length - year) / length),
@@ -57,7 +53,6 @@ pub fn part_of_moment(unit: &str, us: i64) -> Option<f64> {
         "decade" | "decades" => -((9 - year) / 10) as f64,
         "century" | "centuries" => spans(100) as f64,
         "millennium" | "millennia" => spans(1_000) as f64,
-        "julian" => us as f64 / crate::datum::US_PER_DAY as f64 + JULIAN_OF_1970,
         _ => return None,
     })
 }
@@ -87,16 +82,13 @@ mod tests {
     }
 
     #[test]
-    fn years_of_a_moment_are_counted_without_a_year_0() {
-        let begins =
-            |year| i64::from(crate::text::day_number(year, 1, 1).unwrap()) * crate::datum::US_PER_DAY;
+    fn years_are_counted_without_a_year_0() {
         for (year, century, decade) in
             [(2000, 20.0, 200.0), (2001, 21.0, 200.0), (1, 1.0, 0.0), (0, -1.0, 0.0), (-100, -2.0, -10.0)]
         {
-            assert_eq!(part_of_moment("century", begins(year)), Some(century), "{year}");
-            assert_eq!(part_of_moment("Decade", begins(year)), Some(decade), "{year}");
+            assert_eq!(part_of_year("century", year), Some(century), "{year}");
+            assert_eq!(part_of_year("Decade", year), Some(decade), "{year}");
         }
-        assert_eq!(part_of_moment("julian", begins(1970)), Some(2_440_588.0));
-        assert_eq!(part_of_moment("year", begins(1970)), None);
+        assert_eq!(part_of_year("year", 1970), None);
     }
 }

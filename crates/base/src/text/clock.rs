@@ -1,7 +1,6 @@
 //! Times of day and offsets of zones, as they are read.
 
-use super::moments::{WrittenZone, parse_date};
-use super::{bad_date, field_out_of_range};
+use super::{WrittenZone, bad_date, field_out_of_range, parse_date};
 use crate::DataType;
 use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;

@@ -1,7 +1,7 @@
 //! Dates that are spelled otherwise than `2026-11-21`: `Feb 10 17:32:01 1997 PST`, `January 8, 1999`, `1/8/1999`, `19990108`,
 //! `1999.008`, `J2451187`. Of numbers alone the month comes first, as PostgreSQL reads them with DateStyle `MDY`.
 
-use super::civil;
+use super::calendar::{civil, day_number};
 
 /// What has been read of a moment.
 #[derive(Default)]
@@ -9,6 +9,8 @@ struct Spelled {
     year: Option<i64>,
     month: Option<u32>,
     day: Option<u32>,
+    /// The month was written as a word.
+    is_named: bool,
     /// The year was written with two digits.
     is_short: bool,
     time: Option<String>,
@@ -53,12 +55,12 @@ impl Spelled {
     /// A month, a date that begins with one, a time behind a T, or a zone.
     fn named(&mut self, word: &str, lower: &str) -> Option<()> {
         if let Some(month) = month_of(lower) {
-            return fill(&mut self.month, month);
+            return self.month(month);
         }
         if let Some((name, rest)) = lower.split_once(['-', '/', '.'])
             && let Some(month) = month_of(name)
         {
-            fill(&mut self.month, month)?;
+            self.month(month)?;
             return rest.split(['-', '/', '.']).try_for_each(|part| self.number(part));
         }
         match lower.strip_prefix('t') {
@@ -68,6 +70,16 @@ impl Spelled {
             _ if self.day.is_some() || self.month.is_some() => fill(&mut self.zone, word.to_string()),
             _ => None,
         }
+    }
+
+    /// A month's name. What was taken for the month is the day then: 08 Jan 1999.
+    fn month(&mut self, month: u32) -> Option<()> {
+        if self.is_named || (self.month.is_some() && self.day.is_some()) {
+            return None;
+        }
+        self.is_named = true;
+        self.day = self.month.replace(month).or(self.day);
+        Some(())
     }
 
     /// `17:32`, `5:32pm`, `173201.5`, with a zone behind it.
@@ -109,17 +121,12 @@ impl Spelled {
             [digits, _] if has_day && self.time.is_none() && digits.len() == 6 => self.clock(word),
             [number] => self.number(number),
             [year, day] if word.contains('.') && year.len() == 4 && day.len() == 3 => {
-                let first = super::day_number(year.parse().ok()?, 1, 1)?;
+                let first = day_number(year.parse().ok()?, 1, 1)?;
                 let of_year = day.parse::<i32>().ok().filter(|day| (1..=366).contains(day))?;
                 self.whole(first + of_year - 1)
             }
             [_, _, _] => parts.iter().try_for_each(|part| match month_of(&part.to_ascii_lowercase()) {
-                Some(month) if self.month.is_some() && self.day.is_none() && self.year.is_none() => {
-                    // What was taken for the month is the day: 08-Jan-1999.
-                    self.day = self.month.replace(month);
-                    Some(())
-                }
-                Some(month) => fill(&mut self.month, month),
+                Some(month) => self.month(month),
                 None => self.number(part),
             }),
             _ => None,
