@@ -33,6 +33,8 @@ pub(super) fn install(context: &SessionContext) {
     super::templates::install(context);
     super::json_functions::install(context);
     super::small_functions::install(context);
+    super::encodings::install(context);
+    super::precision::install(context);
     super::composites::install(context);
     super::bytes_functions::install(context);
     super::regexes::install(context);

@@ -147,6 +147,13 @@ fn refuse_clauses(e: &Expr, is_scalar: &dyn Fn(&str) -> bool) -> SqlResult<()> {
 }
 
 fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
+    match super::precision::limited(e)? {
+        None => replacement_of_all_digits(e),
+        rounded => Ok(rounded),
+    }
+}
+
+fn replacement_of_all_digits(e: &Expr) -> Result<Option<Expr>, SqlError> {
     if let Some(written_out) = rows::written_out(e)? {
         return Ok(Some(written_out));
     }
@@ -321,6 +328,7 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         }
         ("make_timestamptz", [parts @ .., zone]) if parts.len() == 6 => {
             let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+            let zone = east_as_minus(zone);
             sql::parse::parse_expr(&format!("{AT_ZONE}({zone}, make_timestamp({}))", parts.join(", "))).ok()
         }
         ("make_timestamptz", parts) if parts.len() == 6 => {
@@ -348,14 +356,57 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             sql::parse::parse_expr(&format!("nullif(list_length({array}, {dimension}), 0)")).ok()
         }
         ("host" | "masklen" | "family", [address]) => part_of_address(&name, address),
+        (name, [a, b]) if let Some(operator) = operator_of(name) => as_operator(a, operator, b),
         (set, given) if let Some(rows) = rows_of_set(set, given) => Some(rows),
-        // The same under another name.
-        ("sign", [a]) => sql::parse::parse_expr(&format!("signum({a})")).ok(),
         ("string_agg" | "array_agg", [of, ..]) => in_order(function, list, of),
-        ("variance", [_]) => Some(renamed(function, "var_samp")),
-        ("every", [_]) => Some(renamed(function, "bool_and")),
+        (name, [_]) => other_name(name).map(|other| renamed(function, other)),
         _ => None,
     }
+}
+
+/// The same under another name.
+fn other_name(function: &str) -> Option<&'static str> {
+    Some(match function {
+        "array_to_json" => "to_json",
+        "every" => "bool_and",
+        "sign" => "signum",
+        "variance" => "var_samp",
+        _ => return None,
+    })
+}
+
+/// A call as the operator that it is another name of. A literal is a `jsonb` then.
+fn as_operator(left: &Expr, operator: &str, right: &Expr) -> Option<Expr> {
+    let is_literal = matches!(left, Expr::Value(_));
+    let left = if is_literal { format!("CAST({left} AS jsonb)") } else { format!("({left})") };
+    sql::parse::parse_expr(&format!("({left} {operator} ({right}))")).ok()
+}
+
+/// The operator that a function of `jsonb` is another name of.
+fn operator_of(function: &str) -> Option<&'static str> {
+    Some(match function {
+        "jsonb_concat" => "||",
+        "jsonb_contained" => "<@",
+        "jsonb_contains" => "@>",
+        "jsonb_delete" => "-",
+        "jsonb_delete_path" => "#-",
+        "jsonb_exists" => "?",
+        "jsonb_exists_all" => "?&",
+        "jsonb_exists_any" => "?|",
+        _ => return None,
+    })
+}
+
+/// An offset as AT TIME ZONE takes it, which counts to the west.
+fn east_as_minus(zone: &Expr) -> Expr {
+    let Expr::Value(value) = zone else { return zone.clone() };
+    let ast::Value::SingleQuotedString(text) = &value.value else { return zone.clone() };
+    let turned = match text.split_at_checked(1) {
+        Some(("+", rest)) => format!("-{rest}"),
+        Some(("-", rest)) => format!("+{rest}"),
+        _ => return zone.clone(),
+    };
+    Expr::value(ast::Value::SingleQuotedString(turned))
 }
 
 /// `~x` of a whole number.

@@ -102,15 +102,17 @@ pub(super) fn install(context: &SessionContext) {
             is_strict: true,
             compute: justify_days,
         },
-        Small {
-            name: "make_timestamp",
-            signature: any(6),
-            returns: Plain(DataType::Timestamp),
-            is_strict: true,
-            compute: make_timestamp,
-        },
     ];
     functions.into_iter().for_each(|function| context.register_udf(ScalarUDF::new_from_impl(function)));
+    let strict: [(_, _, _, fn(&[Cell]) -> SqlResult<Cell>); 3] = [
+        ("make_timestamp", 6, Plain(DataType::Timestamp), make_timestamp),
+        ("make_date", 3, Plain(DataType::Date), make_date),
+        ("justify_interval", 1, Span, justify_interval),
+    ];
+    for (name, count, returns, compute) in strict {
+        let function = Small { name, signature: any(count), returns, is_strict: true, compute };
+        context.register_udf(ScalarUDF::new_from_impl(function));
+    }
 }
 
 impl PartialEq for Small {
@@ -400,6 +402,28 @@ fn justify_days(cells: &[Cell]) -> SqlResult<Cell> {
     })
 }
 
+/// Days of 24 hours and months of 30 days.
+fn justify_interval(cells: &[Cell]) -> SqlResult<Cell> {
+    let given = span(&cells[0])?;
+    let days = i64::from(given.days) + given.us / US_PER_DAY;
+    let (months, days, us) = (i64::from(given.months) + days / 30, days % 30, given.us % US_PER_DAY);
+    carried(months, days, us, |months, days, us| {
+        // The sign is that of the largest part.
+        let borrows = |larger: i64, smaller: i64| match larger.signum() * smaller.signum() {
+            -1 => larger.signum(),
+            _ => 0,
+        };
+        let (months, days) = match borrows(months, if days == 0 { us } else { days }) {
+            0 => (months, days),
+            sign => (months - sign, days + sign * 30),
+        };
+        match borrows(days, us) {
+            0 => (months, days, us),
+            sign => (months, days - sign, us + sign * US_PER_DAY),
+        }
+    })
+}
+
 /// One, if what is left has the other sign than the whole.
 fn carry(whole: i64, left: i64) -> i64 {
     match (whole.signum(), left.signum()) {
@@ -423,22 +447,38 @@ fn carried(
 }
 
 /// Errors: 22008 for what is no moment.
-fn make_timestamp(cells: &[Cell]) -> SqlResult<Cell> {
-    let number = |n: usize| match &cells[n] {
-        Cell::Plain(value) => value.as_f64().ok_or_else(|| no_such("function make_timestamp")),
-        Cell::Span(_) => Err(no_such("function make_timestamp")),
-    };
-    let part = |n: usize| number(n).map(|f| f as i64);
-    let (year, month, day, hour, minute, second) =
-        (part(0)?, part(1)?, part(2)?, part(3)?, part(4)?, number(5)?);
-    let of_range = |what: &str, shown: String| {
-        SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{what} field value out of range: {shown}"))
-    };
+/// A number among the arguments of a function that makes a moment.
+fn number_of(cell: &Cell, function: &str) -> SqlResult<f64> {
+    match cell {
+        Cell::Plain(value) => value.as_f64().ok_or_else(|| no_such(function)),
+        Cell::Span(_) => Err(no_such(function)),
+    }
+}
+
+fn out_of_range(what: &str, shown: String) -> SqlError {
+    SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{what} field value out of range: {shown}"))
+}
+
+/// The day that a year, a month and a day name; the year -1 is 1 BC, and there is none before it. Errors: 22008.
+fn day_of(cells: &[Cell], function: &str) -> SqlResult<i32> {
+    let part = |n: usize| number_of(&cells[n], function).map(|f| f as i64);
+    let (year, month, day) = (part(0)?, part(1)?, part(2)?);
     let date = u32::try_from(month).ok().zip(u32::try_from(day).ok()).filter(|_| year != 0);
     let date = date.and_then(|(month, day)| day_number(if year < 0 { year + 1 } else { year }, month, day));
-    let date = date.ok_or_else(|| of_range("date", format!("{year}-{month:02}-{day:02}")))?;
+    date.ok_or_else(|| out_of_range("date", format!("{year}-{month:02}-{day:02}")))
+}
+
+fn make_date(cells: &[Cell]) -> SqlResult<Cell> {
+    Ok(Cell::Plain(Datum::Date(day_of(cells, "function make_date")?)))
+}
+
+fn make_timestamp(cells: &[Cell]) -> SqlResult<Cell> {
+    let function = "function make_timestamp";
+    let date = day_of(cells, function)?;
+    let part = |n: usize| number_of(&cells[n], function).map(|f| f as i64);
+    let (hour, minute, second) = (part(3)?, part(4)?, number_of(&cells[5], function)?);
     if !(0..=24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..=60.0).contains(&second) {
-        return Err(of_range("time", format!("{hour}:{minute:02}:{second}")));
+        return Err(out_of_range("time", format!("{hour}:{minute:02}:{second}")));
     }
     let us = (hour * 60 + minute) * 60_000_000 + (second * 1e6).round_ties_even() as i64;
     Ok(Cell::Plain(Datum::Timestamp(base::convert::midnight(date)? + us)))

@@ -1,8 +1,10 @@
 //! Values as text, the way PostgreSQL prints and reads them.
 
 pub mod array;
+mod calendar;
 mod clock;
 pub mod encoding;
+mod spelled;
 pub mod write;
 
 use crate::convert;
@@ -12,6 +14,8 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::inet::Inet;
 use crate::zone::Zone;
 use crate::{DataType, Datum};
+use calendar::EPOCH_2000;
+pub use calendar::{civil, day_number};
 use clock::{parse_time, time_of_day};
 use std::sync::Arc;
 
@@ -233,46 +237,6 @@ fn unescape_bytea(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Days from 1970-01-01 to 2000-01-01.
-const EPOCH_2000: i64 = 10_957;
-
-/// Civil date of a day number (days since 2000-01-01): year, month, day.
-pub fn civil(day: i32) -> (i64, u32, u32) {
-    // Counting years from March puts the leap day last.
-    let days = i64::from(day) + EPOCH_2000 + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = (of_year - (153 * shifted + 2) / 5 + 1) as u32;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 } as u32;
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-/// Day number (days since 2000-01-01) of a civil date, or `None` if there is no such day.
-pub fn day_number(year: i64, month: u32, day: u32) -> Option<i32> {
-    if !(1..=12).contains(&month) || day < 1 || day > month_length(year, month) {
-        return None;
-    }
-    let year = year - i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let shifted = i64::from(if month > 2 { month - 3 } else { month + 9 });
-    let of_year = (153 * shifted + 2) / 5 + i64::from(day) - 1;
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
-    i32::try_from(days - EPOCH_2000).ok()
-}
-
-fn month_length(year: i64, month: u32) -> u32 {
-    let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    match month {
-        2 => 28 + u32::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
 /// The moment (µs) at which a unit of time began. Errors: 22023 for what is no unit.
 pub fn truncated(unit: &str, us: i64) -> SqlResult<i64> {
     let unit = unit.to_ascii_lowercase();
@@ -344,8 +308,20 @@ enum WrittenZone {
     Zone(Zone),
 }
 
-/// Reads `2026-11-21[ 13:45[:00[.123456]]][ +01[:30]|Z|Europe/Berlin][ BC]`.
+/// Reads a moment as ISO 8601 writes it, or [spelled] otherwise.
 fn parse_moment(text: &str, data_type: DataType) -> SqlResult<Moment> {
+    read_moment(text, data_type).or_else(|error| match spelled::as_iso(text) {
+        Some(iso) => read_moment(&iso, data_type).map_err(|e| match e.state {
+            SqlState::INVALID_DATETIME_FORMAT => bad_date(text, data_type),
+            SqlState::DATETIME_FIELD_OVERFLOW => field_out_of_range(text),
+            _ => e,
+        }),
+        None => Err(error),
+    })
+}
+
+/// Reads `2026-11-21[ 13:45[:00[.123456]]][ +01[:30]|Z|Europe/Berlin][ BC]`.
+fn read_moment(text: &str, data_type: DataType) -> SqlResult<Moment> {
     let lower = text.to_ascii_lowercase();
     match lower.as_str() {
         "epoch" => return Ok(Moment { day: -(EPOCH_2000 as i32), time_us: 0, zone: WrittenZone::Offset(0) }),
@@ -377,7 +353,7 @@ fn parse_date<'a>(text: &'a str, is_bc: bool, all: &str, data_type: DataType) ->
         false => date.split(['-', '/']).collect(),
     };
     let [year, month, day] = fields.as_slice() else { return Err(bad_date(all, data_type)) };
-    // With two digits it is not plain which of them is the year.
+    // With two digits the year stands elsewhere.
     if ![year, month, day].into_iter().all(|f| all_digits(f)) || year.len() < 3 {
         return Err(bad_date(all, data_type));
     }

@@ -141,6 +141,15 @@ pub fn data_type(ast: &Ast) -> SqlResult<DataType> {
     })
 }
 
+/// Whether a type has fewer digits behind the seconds than all: what is cast to it is rounded.
+pub fn is_rounded(ast: &Ast) -> bool {
+    let digits = match ast {
+        Ast::Timestamp(digits, _) | Ast::Time(digits, _) | Ast::Interval { precision: digits, .. } => digits,
+        _ => return false,
+    };
+    digits.is_some_and(|digits| digits < 6)
+}
+
 /// An array: of one dimension, whatever length is written. Errors: 0A000 for more dimensions.
 fn array(of: &ArrayElemTypeDef, all: &Ast) -> SqlResult<DataType> {
     let (ArrayElemTypeDef::SquareBracket(of, _)

@@ -3,6 +3,7 @@
 //! KEEPS: parsing takes time and stack linear in the length of the text; a statement that comes out of here has a
 //! tree of bounded depth.
 
+mod asides;
 mod chains;
 mod check_options;
 mod comments;
@@ -26,6 +27,7 @@ mod routines;
 mod row_locks;
 mod sequences;
 mod spellings;
+mod storage;
 mod triggers;
 mod types;
 mod waits;
@@ -52,6 +54,7 @@ pub use routines::{
 };
 pub use sequences::change_of as change_of_sequence;
 pub use spellings::names_of_columns;
+pub use storage::{is_physical, stays};
 pub use triggers::{CreateTrigger, Timing, TriggerStatement, WrittenEvent, trigger_statement};
 pub use types::owner_of_type;
 
@@ -116,7 +119,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     let tokens = materialized::known(sequences::known(reindex::known(tokens)));
     let tokens = check_options::known(types::known(domains::known(databases::known(tokens))));
     let tokens = identities::known(likes::known(waits::known(tokens)?)?);
-    let tokens = groups::enclosed(tokens);
+    let tokens = asides::with_plain_strings(storage::known(asides::known(groups::enclosed(tokens))));
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {
         Parser::new(dialect)

@@ -2,7 +2,7 @@
 //!
 //! A part is run on its own, and its rows stand for it in what follows: under its name there is a query of a table that
 //! only this statement knows, in a schema of a name that no client can say. So is a query that only reads if others
-//! would find other rows in it, each its own.
+//! would find other rows in it, each its own; a statement with such a query that is named several times has parts, too.
 
 use crate::names;
 use crate::types::{Column, type_oid};
@@ -12,7 +12,7 @@ use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::Table;
 use base::views::View;
 use base::{DataType, TableId};
-use sqlparser::ast::{self, Cte, Ident, Query, SetExpr, Statement};
+use sqlparser::ast::{self, Cte, Ident, Query, SetExpr, Statement, TableFactor, Visitor};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -37,9 +37,35 @@ fn acts(query: &Query) -> bool {
         )
 }
 
-/// Whether one of a statement's common table expressions is a part to be run by itself.
+/// Whether one of a statement's common table expressions is a part to be run by itself: it acts, or it has other rows each
+/// time and is named several times.
 pub fn has_parts(query: &Query) -> bool {
-    query.with.as_ref().is_some_and(|with| with.cte_tables.iter().any(|cte| acts(&cte.query)))
+    let Some(with) = &query.with else { return false };
+    let repeats = |cte: &Cte| {
+        let name = names::fold(&cte.alias.name);
+        is_volatile(&cte.query) && times_named(query, &name) - times_named(&cte.query, &name) > 1
+    };
+    with.cte_tables.iter().any(|cte| acts(&cte.query) || repeats(cte))
+}
+
+/// How often a query has a relation of a name that no schema is said of.
+fn times_named(query: &Query, name: &str) -> usize {
+    struct Named<'n>(&'n str, usize);
+    impl Visitor for Named<'_> {
+        type Break = ();
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            if let TableFactor::Table { name, args: None, .. } = factor
+                && let [ast::ObjectNamePart::Identifier(name)] = name.0.as_slice()
+                && names::fold(name) == self.0
+            {
+                self.1 += 1;
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut named = Named(name, 0);
+    let _: ControlFlow<()> = query.walk(&mut named);
+    named.1
 }
 
 /// Whether a query writes.

@@ -17,7 +17,7 @@ use regex_automata::{Input, Span};
 use std::collections::BTreeMap;
 
 /// Functions that make rows.
-pub(in super::super) const SETS: [&str; 2] = ["regexp_matches", "regexp_split_to_table"];
+pub(in super::super) const SETS: [&str; 3] = ["regexp_matches", "regexp_split_to_table", "string_to_table"];
 /// All matches of a text, each as the text of an array.
 const MATCHES: &str = "meridian_regexp_matches";
 /// The list that becomes a set of rows.
@@ -28,6 +28,7 @@ pub(in super::super) fn set_as_list(name: &str, arguments: &[String]) -> Option<
     let (of, element) = match name {
         "regexp_split_to_table" => (PIECES, "text"),
         "regexp_matches" => (MATCHES, "text[]"),
+        "string_to_table" => ("string_to_array", "text"),
         _ => return None,
     };
     Some((format!("{of}({})", arguments.join(", ")), element))

@@ -5,7 +5,7 @@ use super::marks::MARK;
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    self, Distinct, Expr, OrderBy, OrderByExpr, OrderByKind, Select, SelectItem,
+    self, Distinct, Expr, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,6 +47,15 @@ pub(super) fn settle(select: &mut Select, order_by: Option<&mut OrderBy>) -> Sql
     sorted.extend(left);
     *on = sorted;
     Ok(())
+}
+
+/// PostgreSQL finds the rows by sorting, so they come sorted where nothing else is asked for.
+pub(super) fn order(query: &mut Query) {
+    let (None, SetExpr::Select(select)) = (&query.order_by, query.body.as_ref()) else { return };
+    let Some(Distinct::On(on)) = &select.distinct else { return };
+    let term = |e: &Expr| OrderByExpr { expr: e.clone(), options: Default::default(), with_fill: None };
+    let kind = OrderByKind::Expressions(on.iter().map(term).collect());
+    query.order_by = Some(OrderBy { kind, interpolate: None });
 }
 
 /// Makes items that repeat others different ones: the planner keeps one of each. Errors: 0A000 if there are many.

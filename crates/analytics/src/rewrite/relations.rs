@@ -111,6 +111,9 @@ impl<'a> Resolver<'a> {
                 self.ctes.push((name, columns));
             }
         }
+        if place != Place::Relation || query.limit_clause.is_some() {
+            distinct_on::order(query);
+        }
         let Query { body, order_by, .. } = query;
         let names = self.body(body, order_by.as_mut(), place);
         self.ctes.truncate(known);

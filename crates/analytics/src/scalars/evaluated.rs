@@ -269,6 +269,18 @@ fn moment(cell: &Cell) -> SqlResult<i64> {
     }
 }
 
+/// Parts of the day on which a moment (µs since 2000) is that count years or days from long ago.
+pub(super) fn part_of_day(unit: &str, us: i64) -> Option<f64> {
+    /// The Julian day on which 2000 began.
+    const JULIAN_OF_2000: f64 = 2_451_545.0;
+    let days = us as f64 / base::datum::US_PER_DAY as f64;
+    if unit.eq_ignore_ascii_case("julian") {
+        return Some(days + JULIAN_OF_2000);
+    }
+    let (year, _, _) = base::text::civil(days.floor() as i32);
+    base::interval::part_of_year(unit, year)
+}
+
 fn spans(operation: SpanOperation, cells: &[Cell]) -> SqlResult<Cell> {
     use SpanOperation::*;
     let number = |cell: &Cell| match cell {
@@ -311,6 +323,9 @@ fn spans(operation: SpanOperation, cells: &[Cell]) -> SqlResult<Cell> {
             let span = match of {
                 Cell::Span(span) => *span,
                 Cell::Plain(Datum::Time(us)) => time(*us),
+                at if let Some(part) = part_of_day(unit, moment(at)?) => {
+                    return Ok(Cell::Plain(Datum::Float(part)));
+                }
                 at => time(moment(at)?.rem_euclid(base::datum::US_PER_DAY)),
             };
             Cell::Plain(Datum::Float(base::interval::part(unit, span)?))

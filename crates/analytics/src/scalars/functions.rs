@@ -1,6 +1,6 @@
 //! Functions whose PostgreSQL namesakes have other types or other values.
 
-use super::evaluated::{Computation, SpanOperation, call};
+use super::evaluated::{Computation, SpanOperation, call, part_of_day};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
 use super::lists;
@@ -169,6 +169,9 @@ fn understood(
             Err(base::SqlError::new(base::SqlState(*b"54000"), "null character not permitted"))
         }
         ("date_part", [unit, at]) => date_part(unit, at, kinds[1]),
+        ("encode", [of, form]) if kinds[0] == Kind::Unknown => {
+            again(vec![typing::literal(of, Kind::Known(DataType::Bytea))?, form.clone()])
+        }
         ("array_element" | "array_slice" | "array_has", _) => Ok(lists::function(name, udf, arguments)),
         ("quote_literal" | "quote_nullable" | "format", _) => {
             let is_text = |k: &Kind| is_text_or_open(*k);
@@ -342,6 +345,7 @@ fn date_part(unit: &Expr, at: &Expr, kind: Kind) -> Settled {
         (Family::Span, Some(_)) => part(),
         // The library's seconds are whole.
         (Family::Moment, Some(name)) if is_below_minutes(&name) => part(),
+        (Family::Moment | Family::Date, Some(name)) if part_of_day(&name, 0).is_some() => part(),
         (Family::Clock, Some(name)) if !is_of_time(&name) && name != "epoch" => {
             unsupported(&name, "time without time zone")
         }

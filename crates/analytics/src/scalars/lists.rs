@@ -57,9 +57,9 @@ pub(super) fn operator(
     let call =
         |udf: Arc<ScalarUDF>, arguments| Some(Expr::ScalarFunction(ScalarFunction::new_udf(udf, arguments)));
     Ok(match (op, plain) {
-        (B::AtArrow, _) => call(array_has_all_udf(), vec![left, right]),
-        (B::ArrowAt, _) => call(array_has_all_udf(), vec![right, left]),
-        (B::PGOverlap, _) => call(array_has_any_udf(), vec![left, right]),
+        (B::AtArrow, _) => unless_null(call(array_has_all_udf(), vec![left, right])),
+        (B::ArrowAt, _) => unless_null(call(array_has_all_udf(), vec![right, left])),
+        (B::PGOverlap, _) => unless_null(call(array_has_any_udf(), vec![left, right])),
         // The planner appends and joins itself, once both are arrays.
         (B::StringConcat, _) if is_changed => {
             call(datafusion::functions_nested::concat::array_concat_udf(), vec![left, right])
@@ -69,6 +69,15 @@ pub(super) fn operator(
         }
         _ => None,
     })
+}
+
+/// The library finds nothing in a list that is NULL, and nothing missing in it.
+fn unless_null(call: Option<Expr>) -> Option<Expr> {
+    let Some(Expr::ScalarFunction(found)) = &call else { return call };
+    let [a, b] = found.args.as_slice() else { return call };
+    let is_null = a.clone().is_null().or(b.clone().is_null());
+    let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
+    datafusion::logical_expr::when(is_null, unknown).otherwise(call?).ok()
 }
 
 /// The type of a list's elements; `None` for what is no list.

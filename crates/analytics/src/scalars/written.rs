@@ -15,7 +15,13 @@ pub(in super::super) fn power_of_negative(e: &Expr) -> Option<Expr> {
 
 /// `interval '90' day` as a cast of its text, which is read as PostgreSQL reads it.
 pub(in super::super) fn cast_to_interval(interval: &ast::Interval) -> Option<Expr> {
-    let ast::Interval { value, leading_field, leading_precision: None, last_field: None, .. } = interval
+    let ast::Interval {
+        value,
+        leading_field,
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    } = interval
     else {
         return None;
     };

@@ -14,7 +14,7 @@ use base::key::KeyRange;
 use base::schema::triggers::Event;
 use base::schema::{Identity, Index, Table};
 use base::txn::OnConflict;
-use base::{DataType, Datum, Key, SqlError};
+use base::{DataType, Datum, Key, SqlError, TableId};
 use sql::lower::access;
 use sql::lower::bind::Binding;
 use sql::lower::insert::InsertPlan;
@@ -119,7 +119,7 @@ impl Session {
                 }
             };
             let key = table.key_of(&values);
-            match self.met(table, &key, &values, at_cut) {
+            match self.met(table, (&key, &values), at_cut, arbiter(&plan.on_conflict)) {
                 None => {
                     written.note(shown(plan, binding, &values)?);
                     state.touched.insert(key.clone());
@@ -217,7 +217,7 @@ impl Session {
         table: &Arc<Table>,
         rows: &[Vec<Datum>],
         everywhere: bool,
-    ) -> SqlResult<Vec<Vec<(base::TableId, SeenRow)>>> {
+    ) -> SqlResult<Vec<Vec<(TableId, SeenRow)>>> {
         let topology = self.cluster().topology().clone();
         let mut reads = Vec::new();
         let mut owners = Vec::new();
@@ -265,36 +265,42 @@ impl Session {
         Ok(existing)
     }
 
-    /// The seen row that a new one meets, and on which constraint.
+    /// The seen row that a new one meets, and on which constraint. The one that ON CONFLICT names comes first: what is
+    /// done there may leave nothing for the others.
     fn met(
         &self,
         table: &Table,
-        key: &Key,
-        values: &[Datum],
-        at_cut: Vec<(base::TableId, SeenRow)>,
-    ) -> Option<(base::TableId, SeenRow)> {
+        (key, values): (&Key, &[Datum]),
+        at_cut: Vec<(TableId, SeenRow)>,
+        arbiter: Option<TableId>,
+    ) -> Option<(TableId, SeenRow)> {
         let transaction = self.transaction.as_ref().expect("an open transaction");
+        let mut met = Vec::new();
         if let Some(Some(own)) = transaction.buffered(table.id, key) {
-            return Some((table.id, SeenRow::new(key.clone(), own.clone())));
+            met.push((table.id, SeenRow::new(key.clone(), own.clone())));
         }
-        for (constraint, row) in at_cut {
-            // Changed since, inside the transaction: the buffer speaks for it.
-            if transaction.buffered(table.id, &row.key).is_none() {
-                return Some((constraint, row));
-            }
-        }
+        // Changed since, inside the transaction: the buffer speaks for it.
+        met.extend(at_cut.into_iter().filter(|(_, row)| transaction.buffered(table.id, &row.key).is_none()));
         for index in table.indexes.iter().filter(|i| i.unique) {
             if index.columns.iter().any(|c| values[*c].is_null()) {
                 continue;
             }
             let entry = table.index_entry(index, values, key);
-            if let Some((own_key, own)) = transaction.owner_of(table.id, index.id, entry)
-                && own_key != key
-            {
-                return Some((index.id, SeenRow::new(own_key.clone(), own.clone())));
+            if let Some((own_key, own)) = transaction.owner_of(table.id, index.id, entry) {
+                met.push((index.id, SeenRow::new(own_key.clone(), own.clone())));
             }
         }
-        None
+        let named = met.iter().position(|(constraint, _)| Some(*constraint) == arbiter).unwrap_or(0);
+        (!met.is_empty()).then(|| met.swap_remove(named))
+    }
+}
+
+/// The constraint that ON CONFLICT names.
+fn arbiter(on_conflict: &OnConflict) -> Option<TableId> {
+    match on_conflict {
+        OnConflict::Fail => None,
+        OnConflict::Nothing { index } => *index,
+        OnConflict::Update { index, .. } => Some(*index),
     }
 }
 
@@ -317,7 +323,7 @@ fn has_same_keys(table: &Table, a: &[Datum], b: &[Datum]) -> bool {
 }
 
 /// 23505, in PostgreSQL's words.
-pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datum]) -> SqlError {
+pub(super) fn duplicate(table: &Table, constraint: TableId, values: &[Datum]) -> SqlError {
     let (name, columns) = match table.indexes.iter().find(|i| i.id == constraint) {
         Some(index) => (&index.name, index.keys()),
         None => (&table.primary_key_name, table.primary_key.as_slice()),
@@ -337,7 +343,7 @@ pub(super) fn duplicate(table: &Table, constraint: base::TableId, values: &[Datu
 fn point_read(
     partition: base::PartitionId,
     table: &Table,
-    index: Option<base::TableId>,
+    index: Option<TableId>,
     key: Key,
 ) -> base::txn::RowRead {
     base::txn::RowRead {

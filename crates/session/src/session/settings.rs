@@ -2,6 +2,8 @@
 
 pub mod durations;
 mod levels;
+mod planning;
+mod specs;
 mod undo;
 
 use base::cut::{Consistency, Incarnation};
@@ -10,6 +12,7 @@ use base::zone::Zone;
 use base::{Rank, SqlError, Token};
 pub use levels::{READ_COMMITTED, READ_UNCOMMITTED, REPEATABLE_READ, SERIALIZABLE, shown_level};
 use node::ReadPolicy;
+use specs::SPECS;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,75 +45,6 @@ pub struct Settings {
     /// A copy of what they are, until they change.
     marked: Option<Arc<Settings>>,
 }
-
-/// A setting's name, default, whether clients are told of changes, and whether SET may change it.
-struct Spec(&'static str, &'static str, bool, bool);
-
-const SPECS: &[Spec] = &[
-    Spec("application_name", "", true, true),
-    Spec("authentication_timeout", "10s", false, false),
-    Spec("bytea_output", "hex", false, true),
-    Spec("check_function_bodies", "on", false, true),
-    Spec("client_encoding", "UTF8", true, true),
-    Spec("client_min_messages", "notice", false, true),
-    Spec("DateStyle", "ISO, MDY", true, true),
-    Spec("default_table_access_method", "heap", false, true),
-    Spec("default_tablespace", "", false, true),
-    Spec("default_transaction_deferrable", "off", false, true),
-    Spec("default_transaction_isolation", "serializable", false, true),
-    Spec("default_transaction_read_only", "off", false, true),
-    Spec("default_with_oids", "off", false, true),
-    Spec("enable_bitmapscan", "on", false, true),
-    Spec("enable_hashagg", "on", false, true),
-    Spec("enable_hashjoin", "on", false, true),
-    Spec("enable_incremental_sort", "on", false, true),
-    Spec("enable_indexonlyscan", "on", false, true),
-    Spec("enable_indexscan", "on", false, true),
-    Spec("enable_material", "on", false, true),
-    Spec("enable_memoize", "on", false, true),
-    Spec("enable_mergejoin", "on", false, true),
-    Spec("enable_nestloop", "on", false, true),
-    Spec("enable_parallel_hash", "on", false, true),
-    Spec("enable_partitionwise_aggregate", "off", false, true),
-    Spec("enable_partitionwise_join", "off", false, true),
-    Spec("enable_seqscan", "on", false, true),
-    Spec("enable_sort", "on", false, true),
-    Spec("extra_float_digits", "1", false, true),
-    Spec("idle_in_transaction_session_timeout", "0", false, true),
-    Spec("idle_session_timeout", "0", false, true),
-    Spec("in_hot_standby", "off", true, false),
-    Spec("integer_datetimes", "on", true, false),
-    Spec("IntervalStyle", "postgres", true, true),
-    Spec("is_superuser", "on", true, false),
-    Spec("lock_timeout", "0", false, true),
-    Spec("max_connections", "500", false, false),
-    Spec("max_identifier_length", "63", false, false),
-    Spec("meridian.consistency", "rss", false, true),
-    Spec("meridian.copy_batch_rows", "0", false, true),
-    Spec("meridian.engine", "", false, false),
-    Spec("meridian.freshness", "", false, false),
-    Spec("meridian.read_policy", "scc", false, true),
-    Spec("meridian.region", "", false, false),
-    Spec("meridian.request", "", false, true),
-    Spec("meridian.token", "", false, true),
-    Spec("role", "none", false, true),
-    Spec("row_security", "on", false, true),
-    Spec("search_path", "\"$user\", public", false, true),
-    Spec("server_encoding", "UTF8", true, false),
-    Spec("server_version", "15.0 (Meridian)", true, false),
-    Spec("server_version_num", "150000", false, false),
-    Spec("session_authorization", "", true, true),
-    Spec("standard_conforming_strings", "on", true, true),
-    Spec("statement_timeout", "0", false, true),
-    Spec("superuser_reserved_connections", "3", false, false),
-    Spec("synchronize_seqscans", "on", false, true),
-    Spec("TimeZone", "UTC", true, true),
-    Spec("transaction_deferrable", "off", false, true),
-    Spec("transaction_isolation", "serializable", false, true),
-    Spec("transaction_read_only", "off", false, true),
-    Spec("transaction_timeout", "0", false, true),
-    Spec("xmloption", "content", false, true),
-];
 
 /// Timeouts beside `statement_timeout`; 0 is none.
 #[derive(Clone, Debug, Default)]
@@ -323,6 +257,7 @@ impl Settings {
                 return Err(SqlError::unsupported("standard_conforming_strings = off"));
             }
             _ if without_effect(name, value) == Some(false) => return Err(invalid()),
+            name if let Some(taken) = planning::shown(name, value) => shown = taken.ok_or_else(invalid)?,
             // What is given is shown, not what is asked for.
             "default_transaction_isolation" | "transaction_isolation" => {
                 match value.to_ascii_lowercase().as_str() {
@@ -396,9 +331,14 @@ fn policy(text: &str) -> Option<SqlResult<(ReadPolicy, String)>> {
 }
 
 pub fn boolean(value: &str) -> Option<bool> {
-    match value.to_ascii_lowercase().as_str() {
-        "on" | "true" | "yes" | "1" => Some(true),
-        "off" | "false" | "no" | "0" => Some(false),
+    let value = value.to_ascii_lowercase();
+    // As many letters as tell the words apart.
+    let begins = |word: &str| !value.is_empty() && word.starts_with(&value);
+    match value.as_str() {
+        "on" | "1" => Some(true),
+        "of" | "off" | "0" => Some(false),
+        _ if begins("true") || begins("yes") => Some(true),
+        _ if begins("false") || begins("no") => Some(false),
         _ => None,
     }
 }
@@ -434,7 +374,6 @@ pub fn parse_token(text: &str) -> Option<Token> {
 fn without_effect(name: &str, value: &str) -> Option<bool> {
     Some(match name {
         "default_with_oids" => boolean(value) == Some(false),
-        name if name.starts_with("enable_") => boolean(value).is_some(),
         "check_function_bodies" | "row_security" | "synchronize_seqscans" => boolean(value).is_some(),
         "default_table_access_method" => value == "heap",
         "default_tablespace" => value.is_empty(),

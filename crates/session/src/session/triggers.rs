@@ -13,7 +13,7 @@ use super::transaction::SeenRow;
 use analytics::{RowsMemory, row_bytes};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::triggers::{Event, Level, When};
-use base::schema::{Table, Trigger};
+use base::schema::{Catalog, Table, Trigger};
 use base::{Datum, Key, TableId};
 use plpgsql::Outcome;
 use sql::lower::generated::Generated;
@@ -90,6 +90,21 @@ fn already_modified(event: Event) -> SqlError {
     SqlError::new(SqlState(*b"27000"), told).hint(
         "Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.",
     )
+}
+
+/// Rows are on their way into the table as it was. Errors: 55006 if it is another one now.
+fn refuse_changed(id: TableId, before: &Catalog, now: &Catalog) -> SqlResult<()> {
+    let Some(old) = before.table(id) else { return Ok(()) };
+    let is_named = |new: &&Arc<Table>| (&new.schema, &new.name) == (&old.schema, &old.name);
+    let verb = match now.table(id) {
+        Some(new) if new.version == old.version => return Ok(()),
+        Some(new) if new.indexes.len() > old.indexes.len() => "CREATE INDEX",
+        None if !now.tables.values().any(|new| is_named(&new)) => "DROP TABLE",
+        _ => "ALTER TABLE",
+    };
+    let told =
+        format!("cannot {verb} \"{}\" because it is being used by active queries in this session", old.name);
+    Err(SqlError::new(SqlState(*b"55006"), told))
 }
 
 impl Session {
@@ -274,11 +289,16 @@ impl Session {
     }
 
     /// Calls a trigger's function, if its condition holds; otherwise the row stays as it is. What is under way in the
-    /// statement is put aside: what the function does are statements of their own.
+    /// statement is put aside: what the function does are statements of their own. Errors: 55006 if these change the table.
     async fn fire(&mut self, fired: &Fired) -> SqlResult<Outcome> {
         let (parts, reading) = (self.open().parts.take(), self.open().reading);
         self.open().reading.is_lone = false;
+        let before = self.catalog();
         let outcome = self.call_trigger(fired).await;
+        let outcome = outcome.and_then(|outcome| {
+            refuse_changed(fired.table.id, &before, &self.catalog())?;
+            Ok(outcome)
+        });
         let open = self.open();
         open.parts = parts;
         // Rows of the statement were seen at its own cut.

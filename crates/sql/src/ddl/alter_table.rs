@@ -123,7 +123,11 @@ impl DdlContext<'_> {
                 .try_for_each(|name| self.drop_column(altering, name, *if_exists, is_cascade(drop_behavior))),
             Operation::AlterColumn { column_name, op } => self.alter_column(altering, column_name, op),
             Operation::RenameColumn { old_column_name, new_column_name } => {
-                rename_column(next, old_column_name, new_column_name)
+                match crate::parse::stays(old_column_name, new_column_name) {
+                    Some(false) => Ok(()),
+                    Some(true) => columns::position(next, &fold(old_column_name)).map(|_| ()),
+                    None => rename_column(next, old_column_name, new_column_name),
+                }
             }
             Operation::RenameTable { table_name: ast::RenameTableNameKind::To(name) } => {
                 self.rename_table(next, name)

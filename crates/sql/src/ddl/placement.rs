@@ -36,7 +36,11 @@ impl StorageOptions {
                 other => return Err(SqlError::unsupported(format!("the table option {other}"))),
             };
             // PostgreSQL's own physical parameters have nothing to act on.
-            if !["home", "home_by", "home_map", "replicated", "fillfactor"].contains(&name.as_str()) {
+            if name == "oids" && ["false", "off", "no", "0", "f"].contains(&value.to_lowercase().as_str()) {
+                continue;
+            }
+            let places = ["home", "home_by", "home_map", "replicated"].contains(&name.as_str());
+            if !places && !crate::parse::is_physical(&name) {
                 return Err(SqlError::new(
                     SqlState::INVALID_PARAMETER_VALUE,
                     format!("unrecognized parameter \"{name}\""),
@@ -50,7 +54,7 @@ impl StorageOptions {
 
     /// Whether they say anything about where rows live.
     pub fn say_where(&self) -> bool {
-        self.0.keys().any(|name| name != "fillfactor")
+        self.0.keys().any(|name| !crate::parse::is_physical(name))
     }
 
     /// The column that decides the region, if one does.

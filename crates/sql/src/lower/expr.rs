@@ -152,6 +152,8 @@ impl ExprLowering<'_> {
                 Typed::known(Expr::Column(number), data_type)
             }
             E::Value(value) => self.value(&value.value)?,
+            E::TypedString(typed) if names::is_rounded(&typed.data_type) => return Err(Refusal::TooRich),
+            E::Cast { data_type, .. } if names::is_rounded(data_type) => return Err(Refusal::TooRich),
             E::TypedString(typed) => {
                 let to = self.named_type(&typed.data_type)?;
                 let ast::Value::SingleQuotedString(text) = &typed.value.value else {

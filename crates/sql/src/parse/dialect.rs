@@ -205,6 +205,11 @@ impl Dialect for BoundedDialect {
         self.step();
         self.postgres.get_next_precedence(parser)
     }
+    /// `INSERT … SELECT 1 ON CONFLICT`: ON is no name in PostgreSQL.
+    fn is_select_item_alias(&self, explicit: bool, word: &Keyword, parser: &mut Parser) -> bool {
+        (explicit || *word != Keyword::ON) && self.postgres.is_select_item_alias(explicit, word, parser)
+    }
+
     fn supports_comment_optimizer_hint(&self) -> bool {
         self.step();
         self.postgres.supports_comment_optimizer_hint()

@@ -133,6 +133,21 @@ fn is_bytewise(collation: &ast::ObjectName) -> bool {
     matches!(name.as_deref(), Some("C" | "POSIX" | "ucs_basic" | "default"))
 }
 
+/// `count(t.*)` is `count(t)`: how many rows of `t` there are, not how many of them all.
+fn rows_as_arguments(e: &mut Expr) {
+    let Expr::Function(call) = e else { return };
+    let ast::FunctionArguments::List(list) = &mut call.args else { return };
+    for argument in &mut list.args {
+        let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::QualifiedWildcard(name)) = argument else {
+            continue;
+        };
+        if let [ast::ObjectNamePart::Identifier(name)] = name.0.as_slice() {
+            let row = Expr::Identifier(name.clone());
+            *argument = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(row));
+        }
+    }
+}
+
 fn ambiguous(name: &str) -> SqlError {
     SqlError::new(SqlState::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous"))
 }
@@ -164,6 +179,7 @@ impl VisitorMut for Walk<'_, '_> {
     fn pre_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
         self.comparisons += usize::from(self.depth == 0 && is_comparison(e));
         self.beside_conjunction += usize::from(self.depth == 0 && !is_conjunction(e));
+        rows_as_arguments(e);
         ControlFlow::Continue(())
     }
 

@@ -16,6 +16,14 @@ use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, AlterColumnOperation as ColumnOperation};
 use std::ops::ControlFlow;
 
+/// Errors: 42703.
+pub(super) fn position(table: &Table, name: &str) -> SqlResult<usize> {
+    table.column_named(name).filter(|c| !table.columns[*c].hidden).ok_or_else(|| {
+        let told = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+        SqlError::new(SqlState::UNDEFINED_COLUMN, told)
+    })
+}
+
 impl DdlContext<'_> {
     pub(super) fn drop_column(
         &self,
@@ -94,9 +102,7 @@ impl DdlContext<'_> {
         let Altering { next, next_id, extras, .. } = &mut *altering;
         let name = names::fold(name);
         let told = |told: &str| format!("column \"{name}\" of relation \"{}\" {told}", next.name);
-        let Some(column) = next.column_named(&name).filter(|c| !next.columns[*c].hidden) else {
-            return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, told("does not exist")));
-        };
+        let column = position(next, &name)?;
         let is_identity = next.columns[column].identity.is_identity();
         let is_generated = next.columns[column].identity == Identity::Generated;
         match operation {
