@@ -1,5 +1,6 @@
 //! Memory that clients ask for: refused beyond its limits, and given back.
 
+use super::raw::{Raw, query};
 use super::server::{Server, failure, rows, run, state, value};
 use std::time::{Duration, Instant};
 
@@ -103,6 +104,85 @@ async fn what_is_asked_for_is_refused_beyond_the_limit_and_others_go_on() {
     ] {
         assert_eq!(answered(&client, sql).await, wanted, "{sql}");
     }
+}
+
+/// Arrays that applications send: as values, where rows are looked for, and as rows.
+#[tokio::test]
+async fn an_array_of_many_elements_is_one_value() {
+    let server = Server::start_with(&["--regions", "us", "--query-memory-mib", "64"], 1);
+    let client = server.session(0).await;
+    run(&client, "create table t (id int primary key, a bigint, v text)").await;
+    run(&client, "insert into t select n, n, 'v' || n from generate_series(1, 2000) s(n)").await;
+    run(&client, "insert into t (id) values (0)").await;
+    value(&client, "select count(*) from t").await;
+    let before_mib = server.status_mib("VmRSS:");
+    let many: Vec<i32> = (1000..101_000).collect();
+    let with_null: Vec<Option<i64>> = many.iter().map(|n| Some(i64::from(*n))).chain([None]).collect();
+    let texts: Vec<String> = many.iter().map(|n| format!("v{n}")).collect();
+    let quoted: Vec<String> = many.iter().map(|n| format!("a \"b\" \\ {{{n}}}, c")).collect();
+    let ask = async |sql: &str, value: &(dyn tokio_postgres::types::ToSql + Sync)| {
+        let rows = client.query(sql, &[value]).await;
+        rows.unwrap_or_else(|e| panic!("{sql}: {e:?}"))[0].get::<_, i64>(0)
+    };
+    assert_eq!(ask("select cardinality($1::int[])::bigint", &many).await, 100_000);
+    assert_eq!(ask("select sum(x) from unnest($1::int[]) u(x)", &many).await, 5_099_950_000);
+    assert_eq!(ask("select count(*) from t where a = any($1::bigint[])", &with_null).await, 1001);
+    assert_eq!(ask("select count(*) from t where a <> all($1::int[])", &many).await, 999);
+    assert_eq!(ask("select count(*) from t where a <> all($1::bigint[])", &with_null).await, 0);
+    assert_eq!(ask("select count(*) from t where id = any($1)", &many).await, 1001);
+    assert_eq!(ask("select count(*) from t where v = any($1)", &texts).await, 1001);
+    assert_eq!(ask("select count(*) from t where id > 0 and not v = any($1)", &texts).await, 999);
+    assert_eq!(ask("select count(distinct x) from unnest($1::text[]) u(x)", &quoted).await, 100_000);
+    let kept = "with kept as (select $1::text[] as a) select length(a[2])::bigint from kept";
+    assert_eq!(ask(kept, &quoted).await, quoted[1].len() as i64);
+    let most_mib = server.status_mib("VmHWM:");
+    assert!(
+        most_mib <= before_mib + QUERY_MIB * 11 / 10 + BESIDE_MIB,
+        "{before_mib} MiB before, {most_mib} MiB at most"
+    );
+}
+
+/// A pattern that is computed is not made a regular expression, which takes hundreds of times its length.
+#[tokio::test]
+async fn long_patterns_of_like_take_no_more_than_they_are_long() {
+    let server = Server::start_with(&["--regions", "us", "--query-memory-mib", "64"], 1);
+    let client = server.session(0).await;
+    let before_mib = server.status_mib("VmRSS:");
+    for (pattern, wanted) in [
+        ("repeat('%', 1000000) || 'y'", "f|t"),
+        ("repeat('%', 1000000) || 'x'", "t|f"),
+        ("repeat('_', 1000000)", "f|t"),
+        ("'x' || repeat('%', 1)", "t|f"),
+    ] {
+        let sql = format!("select 'x' like {pattern}, 'x' not like {pattern}");
+        assert_eq!(rows(&client, &sql).await.unwrap(), [wanted], "{pattern}");
+    }
+    assert_eq!(value(&client, "select 'X' ilike repeat('x', 1) || '%'").await, "t");
+    assert_eq!(value(&client, "select ('x' like null || 'x') is null").await, "t");
+    let most_mib = server.status_mib("VmHWM:");
+    assert!(most_mib <= before_mib + 150, "{before_mib} MiB before, {most_mib} MiB at most");
+}
+
+/// Clients that ask for much and take nothing of it.
+#[tokio::test]
+async fn answers_that_nobody_takes_are_bounded() {
+    let server = Server::start_with(&["--regions", "us", "--query-memory-mib", "64"], 1);
+    let other = server.session(0).await;
+    assert_eq!(value(&other, "select 1").await, "1");
+    let before_mib = server.status_mib("VmRSS:");
+    let mut held = Vec::new();
+    for _ in 0..12 {
+        let mut client = Raw::open(server.ports[0]);
+        client.send(&query("select repeat('x', 1000), i from generate_series(1, 2000000) s(i)"));
+        held.push(client);
+    }
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let most_mib = server.status_mib("VmHWM:");
+    assert!(
+        most_mib <= before_mib + QUERY_MIB * 11 / 10 + BESIDE_MIB,
+        "{before_mib} MiB before, {most_mib} MiB at most"
+    );
+    assert_eq!(value(&other, "select 2").await, "2");
 }
 
 /// The only value that a statement answers with. Parts of one before it, which was refused, may still be on their way to an
