@@ -164,7 +164,7 @@ impl ScalarUDFImpl for Either {
 }
 
 /// Errors: 42883 for anything else.
-fn bytes_of(cell: &Cell) -> SqlResult<&[u8]> {
+pub(super) fn bytes_of(cell: &Cell) -> SqlResult<&[u8]> {
     match cell {
         Cell::Plain(Datum::Bytes(bytes)) => Ok(bytes),
         _ => Err(no_such()),
@@ -186,7 +186,7 @@ fn no_such() -> SqlError {
     .hint("No function matches the given name and argument types. You might need to add explicit type casts.")
 }
 
-fn made(bytes: impl Into<Arc<[u8]>>) -> SqlResult<Cell> {
+pub(super) fn made(bytes: impl Into<Arc<[u8]>>) -> SqlResult<Cell> {
     Ok(Cell::Plain(Datum::Bytes(bytes.into())))
 }
 

@@ -1,8 +1,11 @@
-//! Byte strings as texts: `encode` and `decode` with `hex`, `base64` and `escape`, as PostgreSQL writes and reads them.
+//! Byte strings as texts: `encode` and `decode` with `hex`, `base64` and `escape`, as PostgreSQL writes and reads them, and
+//! `convert_to` and `convert_from`.
 
+use super::bytes_functions::{bytes_of, made};
 use super::rowwise::{Cell, Returns};
-use super::small_functions::Small;
+use super::small_functions::{Small, text_of};
 use base::error::SqlResult;
+use base::text::encoding;
 use base::{DataType, Datum, SqlError, SqlState};
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
@@ -50,6 +53,33 @@ pub(super) fn install(context: &SessionContext) {
     };
     context.register_udf(ScalarUDF::new_from_impl(encode));
     context.register_udf(ScalarUDF::new_from_impl(decode));
+    let converted: [(&'static str, DataType, fn(&[Cell]) -> SqlResult<Cell>); 2] = [
+        ("convert_to", DataType::Bytea, |cells| {
+            is_unicode(&form_of(&cells[1])?, "destination")?;
+            made(text_of(&cells[0])?.unwrap_or_default().as_bytes())
+        }),
+        ("convert_from", DataType::Text, |cells| {
+            is_unicode(&form_of(&cells[1])?, "source")?;
+            Ok(Cell::Plain(Datum::text(encoding::text(bytes_of(&cells[0])?)?)))
+        }),
+    ];
+    for (name, returns, compute) in converted {
+        let signature = Signature::any(2, Volatility::Immutable);
+        let function = Small { name, signature, returns: Returns::Plain(returns), is_strict: true, compute };
+        context.register_udf(ScalarUDF::new_from_impl(function));
+    }
+}
+
+/// Errors: 22023 for what is no encoding, 0A000 for any but UTF-8.
+fn is_unicode(name: &str, which: &str) -> SqlResult<()> {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    match plain.as_str() {
+        "utf8" | "unicode" => Ok(()),
+        "latin1" | "iso88591" | "sqlascii" | "win1252" => {
+            Err(SqlError::unsupported(format!("encoding {name}")).hint("Text is UTF-8."))
+        }
+        _ => Err(wrong(format!("invalid {which} encoding name \"{name}\""))),
+    }
 }
 
 fn wrong(told: String) -> SqlError {

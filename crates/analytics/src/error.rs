@@ -174,7 +174,9 @@ fn execution(what: &str) -> SqlError {
     }
     let line = wording::readable(what);
     let lower = line.to_lowercase();
-    if lower.contains("negative substring length") {
+    let is_negative =
+        ["negative substring length", "negative count not allowed", "overlay start position must be"];
+    if is_negative.iter().any(|said| lower.contains(said)) {
         return SqlError::new(SqlState(*b"22011"), "negative substring length not allowed");
     }
     if lower.contains("not supported") || lower.contains("unsupported") || line.is_empty() {

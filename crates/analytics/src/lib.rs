@@ -65,6 +65,7 @@ mod shared;
 mod similar;
 mod small_functions;
 mod snapshots;
+mod span_functions;
 mod system;
 mod templates;
 mod wording;

@@ -163,6 +163,7 @@ fn replacement_of_all_digits(e: &Expr) -> Result<Option<Expr>, SqlError> {
     }
     match e {
         Expr::SimilarTo { .. } => Ok(super::similar::as_match(e)),
+        Expr::CompoundFieldAccess { .. } => calls::open_slice(e),
         Expr::AtTimeZone { timestamp, time_zone } => at_time_zone(timestamp, time_zone).map(Some),
         Expr::Substring {
             expr,
@@ -300,6 +301,12 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
     if name == "localtimestamp" {
         return sql::parse::parse_expr("CAST(now() AS timestamp)").ok();
     }
+    if name == "localtime" {
+        return sql::parse::parse_expr("CAST(CAST(now() AS timestamp) AS time)").ok();
+    }
+    if name == "make_interval" {
+        return calls::interval_of_parts(function);
+    }
     // Numbers without a sign in the planner, which unite with no integer.
     let counted = match name.as_str() {
         "row_number" | "rank" | "dense_rank" => Some("bigint"),
@@ -335,6 +342,9 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
             let made = format!("CAST(make_timestamp({}) AS timestamptz)", parts.join(", "));
             sql::parse::parse_expr(&made).ok()
+        }
+        ("array_fill", [of, Expr::Array(ast::Array { elem, .. })]) if elem.len() == 1 => {
+            sql::parse::parse_expr(&format!("array_repeat({of}, {})", elem[0])).ok()
         }
         (name, []) if name.contains("_build_") => empty_json(name),
         ("uuid_generate_v4", []) => sql::parse::parse_expr("gen_random_uuid()").ok(),
@@ -409,10 +419,10 @@ fn east_as_minus(zone: &Expr) -> Expr {
     Expr::value(ast::Value::SingleQuotedString(turned))
 }
 
-/// `~x` of a whole number.
+/// `~x` of a whole number, in its own type.
 fn bitwise_not(e: &Expr) -> Option<Expr> {
     let Expr::UnaryOp { op: ast::UnaryOperator::BitwiseNot, expr } = e else { return None };
-    sql::parse::parse_expr(&format!("(-1 - ({expr}))")).ok()
+    sql::parse::parse_expr(&format!("(({expr}) # CAST(-1 AS smallint))")).ok()
 }
 
 /// What a function that builds JSON makes of nothing; `None` for others.

@@ -9,12 +9,15 @@
 //! Operators are settled while names are resolved ([`Operators`]), because DataFusion refuses at that point what
 //! it has no rule for; casts and functions afterwards, and again when parameters are bound ([`settle`]).
 
+mod bits;
 mod evaluated;
 mod functions;
 mod inference;
 mod json;
 mod kinds;
 mod lists;
+mod ours;
+mod plain;
 mod rule;
 mod typing;
 mod written;

@@ -26,7 +26,7 @@ pub(super) struct Small {
     pub compute: fn(&[Cell]) -> SqlResult<Cell>,
 }
 
-const US_PER_DAY: i64 = 86_400_000_000;
+pub(super) const US_PER_DAY: i64 = 86_400_000_000;
 
 /// Makes the functions known.
 pub(super) fn install(context: &SessionContext) {
@@ -102,12 +102,19 @@ pub(super) fn install(context: &SessionContext) {
             is_strict: true,
             compute: justify_days,
         },
+        Small {
+            name: "div",
+            signature: any(2),
+            returns: Plain(DataType::Numeric { precision: 38, scale: 0 }),
+            is_strict: true,
+            compute: div,
+        },
+        Small { name: "scale", signature: any(1), returns: INTEGER, is_strict: true, compute: scale },
     ];
     functions.into_iter().for_each(|function| context.register_udf(ScalarUDF::new_from_impl(function)));
-    let strict: [(_, _, _, fn(&[Cell]) -> SqlResult<Cell>); 3] = [
+    let strict: [(_, _, _, fn(&[Cell]) -> SqlResult<Cell>); 2] = [
         ("make_timestamp", 6, Plain(DataType::Timestamp), make_timestamp),
         ("make_date", 3, Plain(DataType::Date), make_date),
-        ("justify_interval", 1, Span, justify_interval),
     ];
     for (name, count, returns, compute) in strict {
         let function = Small { name, signature: any(count), returns, is_strict: true, compute };
@@ -156,7 +163,7 @@ fn text(value: impl AsRef<str>) -> SqlResult<Cell> {
 }
 
 /// The text of an argument; `None` for NULL. Errors: 42883 for anything else.
-fn text_of(cell: &Cell) -> SqlResult<Option<&str>> {
+pub(super) fn text_of(cell: &Cell) -> SqlResult<Option<&str>> {
     match cell {
         Cell::Plain(Datum::Text(text)) => Ok(Some(text)),
         Cell::Plain(Datum::Null) => Ok(None),
@@ -164,7 +171,7 @@ fn text_of(cell: &Cell) -> SqlResult<Option<&str>> {
     }
 }
 
-fn no_such(what: &str) -> SqlError {
+pub(super) fn no_such(what: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("{what} does not exist for arguments of these types"))
         .hint("No function matches the given name and argument types. You might need to add explicit type casts.")
 }
@@ -377,7 +384,7 @@ fn age(cells: &[Cell]) -> SqlResult<Cell> {
     Ok(Cell::Span(if to < from { span.checked_neg()? } else { span }))
 }
 
-fn span(cell: &Cell) -> SqlResult<Interval> {
+pub(super) fn span(cell: &Cell) -> SqlResult<Interval> {
     match cell {
         Cell::Span(span) => Ok(*span),
         Cell::Plain(_) => Err(no_such("a function of intervals")),
@@ -402,26 +409,28 @@ fn justify_days(cells: &[Cell]) -> SqlResult<Cell> {
     })
 }
 
-/// Days of 24 hours and months of 30 days.
-fn justify_interval(cells: &[Cell]) -> SqlResult<Cell> {
-    let given = span(&cells[0])?;
-    let days = i64::from(given.days) + given.us / US_PER_DAY;
-    let (months, days, us) = (i64::from(given.months) + days / 30, days % 30, given.us % US_PER_DAY);
-    carried(months, days, us, |months, days, us| {
-        // The sign is that of the largest part.
-        let borrows = |larger: i64, smaller: i64| match larger.signum() * smaller.signum() {
-            -1 => larger.signum(),
-            _ => 0,
-        };
-        let (months, days) = match borrows(months, if days == 0 { us } else { days }) {
-            0 => (months, days),
-            sign => (months - sign, days + sign * 30),
-        };
-        match borrows(days, us) {
-            0 => (months, days, us),
-            sign => (months, days - sign, us + sign * US_PER_DAY),
-        }
-    })
+fn decimal(cell: &Cell, function: &str) -> SqlResult<base::decimal::Decimal> {
+    match cell {
+        Cell::Plain(value @ (Datum::Int(_) | Datum::Decimal(_))) => Ok(value.decimal()),
+        _ => Err(no_such(function)),
+    }
+}
+
+/// How often a number is in another one. Errors: 22012, 22003.
+fn div(cells: &[Cell]) -> SqlResult<Cell> {
+    let (a, b) = (decimal(&cells[0], "function div")?, decimal(&cells[1], "function div")?);
+    if b.units() == 0 {
+        return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"));
+    }
+    let rest = a.checked_rem(b).and_then(|rest| a.checked_sub(rest));
+    let whole = rest.and_then(|whole| whole.checked_div(b)).and_then(|whole| whole.rescale(0));
+    let overflow = || SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format");
+    Ok(Cell::Plain(Datum::Decimal(whole.ok_or_else(overflow)?)))
+}
+
+/// Digits behind the point.
+fn scale(cells: &[Cell]) -> SqlResult<Cell> {
+    Ok(Cell::Plain(Datum::Int(decimal(&cells[0], "function scale")?.scale().into())))
 }
 
 /// One, if what is left has the other sign than the whole.
@@ -433,7 +442,7 @@ fn carry(whole: i64, left: i64) -> i64 {
     }
 }
 
-fn carried(
+pub(super) fn carried(
     months: i64,
     days: i64,
     us: i64,

@@ -162,10 +162,14 @@ pub fn is_date(day: i32) -> bool {
     (-2_451_545..2_145_031_949).contains(&day)
 }
 
-/// Whether PostgreSQL has this moment: from 4714-11-24 BC to the end of 294276.
+/// Whether there is this moment: from 4714-11-24 BC, as in PostgreSQL, to 294247-01-10 04:00:54.775807. Columns count from
+/// 1970, so that they have no room for the last 29 years of PostgreSQL's, which end with 294276.
 pub fn is_timestamp(us: i64) -> bool {
-    (-211_813_488_000_000_000..9_223_371_331_200_000_000).contains(&us)
+    (-211_813_488_000_000_000..=i64::MAX - UNIX_EPOCH_US).contains(&us)
 }
+
+/// µs from 1970 to 2000.
+const UNIX_EPOCH_US: i64 = 10_957 * US_PER_DAY;
 
 /// numeric rounds half away from zero, floats half to even.
 pub fn to_integer(value: &Datum, to: DataType) -> SqlResult<Datum> {

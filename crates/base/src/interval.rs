@@ -9,7 +9,7 @@ use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::text::{civil, day_number};
-pub use parts::{part, part_of_year};
+pub use parts::part;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(moved("2024-01-31", "1 month"), "2024-02-29 00:00:00");
         assert_eq!(moved("2024-02-29 12:00", "-1 year"), "2023-02-28 12:00:00");
         assert_eq!(moved("2024-02-29", "1 day 01:30"), "2024-03-01 01:30:00");
-        assert_eq!(moved("294276-12-31", "1 year"), "22008");
+        assert_eq!(moved("294246-12-31", "1 year"), "22008");
     }
 
     #[test]

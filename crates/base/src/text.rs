@@ -4,6 +4,7 @@ pub mod array;
 mod calendar;
 mod clock;
 pub mod encoding;
+pub mod parts;
 mod spelled;
 pub mod write;
 

@@ -76,7 +76,8 @@ fn read_numeric(bytes: &[u8]) -> Option<Decimal> {
     }
     let mut value = Decimal::ZERO;
     for i in 0..count {
-        let digit = Decimal::new(i128::from(short(4 + i)?), 0);
+        let digit = short(4 + i).filter(|digit| (0..10_000).contains(digit))?;
+        let digit = Decimal::new(i128::from(digit), 0);
         let exponent = (weight - i as i32) * 4;
         let scaled = if exponent >= 0 {
             digit.checked_mul(Decimal::new(10i128.checked_pow(exponent as u32)?, 0))?
@@ -141,10 +142,18 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
         DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => {
             Some(Datum::text(text_of(bytes, number)?))
         }
-        DataType::Date => integer().filter(|_| bytes.len() == 4).map(|d| Datum::Date(d as i32)),
-        DataType::Timestamp | DataType::TimestampTz => {
-            integer().filter(|_| bytes.len() == 8).map(Datum::Timestamp)
-        }
+        DataType::Date => match bytes.try_into().map(i32::from_be_bytes) {
+            Ok(i32::MAX | i32::MIN) => return Err(no_infinity(data_type)),
+            Ok(day) if !base::convert::is_date(day) => return Err(out_of_range("date")),
+            Ok(day) => Some(Datum::Date(day)),
+            Err(_) => None,
+        },
+        DataType::Timestamp | DataType::TimestampTz => match bytes.try_into().map(i64::from_be_bytes) {
+            Ok(i64::MAX | i64::MIN) => return Err(no_infinity(data_type)),
+            Ok(us) if !base::convert::is_timestamp(us) => return Err(out_of_range("timestamp")),
+            Ok(us) => Some(Datum::Timestamp(us)),
+            Err(_) => None,
+        },
         DataType::Uuid => bytes.try_into().ok().map(Datum::Uuid),
         DataType::Inet => Inet::of_wire(bytes).map(Datum::Inet),
         DataType::Bytea => Some(Datum::Bytes(Arc::from(bytes))),
@@ -169,6 +178,14 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
     };
     let value = value.ok_or_else(bad)?;
     if data_type == NUMERIC { Ok(value) } else { data_type.coerce(value) }
+}
+
+fn no_infinity(data_type: DataType) -> SqlError {
+    SqlError::unsupported(format!("infinity of type {}", data_type.name()))
+}
+
+fn out_of_range(what: &str) -> SqlError {
+    SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{what} out of range"))
 }
 
 fn bad_binary(number: usize, length: usize, type_name: &str) -> SqlError {
@@ -273,6 +290,17 @@ mod tests {
             state(&[0, 9], DataType::Numeric { precision: 9, scale: 2 }),
             SqlState::INVALID_BINARY_REPRESENTATION
         );
+        // A digit of base 10,000 is less than that.
+        let digit = |high: u8, low: u8| [0, 1, 0, 0, 0, 0, 0, 0, high, low];
+        let number = DataType::Numeric { precision: 9, scale: 2 };
+        assert!(read_parameter(&digit(0x27, 0x0f), number.into(), BINARY, 1).is_ok());
+        assert_eq!(state(&digit(0x27, 0x10), number), SqlState::INVALID_BINARY_REPRESENTATION);
+        assert_eq!(state(&digit(0xff, 0xff), number), SqlState::INVALID_BINARY_REPRESENTATION);
+        // Infinity, and what lies beyond the last moment.
+        let moment = |us: i64| state(&us.to_be_bytes(), DataType::Timestamp);
+        assert_eq!(moment(i64::MAX), SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(moment(i64::MAX - 1), SqlState::DATETIME_FIELD_OVERFLOW);
+        assert_eq!(state(&i32::MIN.to_be_bytes(), DataType::Date), SqlState::FEATURE_NOT_SUPPORTED);
         assert_eq!(state(&[0xff], DataType::Text), SqlState::CHARACTER_NOT_IN_REPERTOIRE);
         assert_eq!(state(b"a\0", DataType::Text), SqlState::CHARACTER_NOT_IN_REPERTOIRE);
         assert_eq!(

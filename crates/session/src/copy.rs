@@ -108,6 +108,8 @@ pub(crate) struct Records {
     /// Lines seen, for messages.
     pub line: u64,
     skip_header: bool,
+    /// Whether lines end with a carriage return too, as the first one says.
+    has_returns: Option<bool>,
     /// `\.` was read.
     has_ended: bool,
 }
@@ -128,6 +130,7 @@ impl Records {
             is_quoted: false,
             line: 0,
             skip_header,
+            has_returns: None,
             has_ended: false,
         }
     }
@@ -144,7 +147,7 @@ impl Records {
                 // A doubled quote toggles twice.
                 self.is_quoted = !self.is_quoted;
             } else if b == b'\n' && !self.is_quoted && (self.format.csv || !is_escaped(&rest[start..at])) {
-                self.record(&rest[start..at], take)?;
+                self.record(&rest[start..at], true, take)?;
                 start = at + 1;
             }
             at += 1;
@@ -167,19 +170,32 @@ impl Records {
         }
         let rest = std::mem::take(&mut self.rest);
         self.scanned = 0;
-        if rest.is_empty() { Ok(()) } else { self.record(&rest, take) }
+        if rest.is_empty() { Ok(()) } else { self.record(&rest, false, take) }
     }
 
-    fn record(&mut self, line: &[u8], take: &mut impl FnMut(Record) -> SqlResult<()>) -> SqlResult<()> {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+    /// `is_ended`: a newline stands behind it.
+    fn record(
+        &mut self,
+        line: &[u8],
+        is_ended: bool,
+        take: &mut impl FnMut(Record) -> SqlResult<()>,
+    ) -> SqlResult<()> {
         if self.has_ended {
             return Ok(());
         }
+        let without = line.strip_suffix(b"\r");
+        let has_returns = *self.has_returns.get_or_insert(without.is_some());
+        let is_mixed = is_ended && has_returns && without.is_none() && line != b"\\.";
+        // Where lines end otherwise it is data, and found there.
+        let line = without.filter(|_| has_returns || !is_ended).unwrap_or(line);
         if line == b"\\." {
             self.has_ended = true;
             return Ok(());
         }
         self.line += 1;
+        if is_mixed {
+            return Err(self.at(self.end_in_data("newline"), b""));
+        }
         if std::mem::take(&mut self.skip_header) {
             return Ok(());
         }
@@ -215,6 +231,18 @@ impl Records {
         Err(SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message))
     }
 
+    /// What ends lines, where the lines before end otherwise.
+    fn end_in_data(&self, what: &str) -> SqlError {
+        let (how, hint) = match self.format.csv {
+            true => ("unquoted", format!("Use quoted CSV field to represent {what}.")),
+            false => {
+                let written = if what == "newline" { "\\n" } else { "\\r" };
+                ("literal", format!("Use \"{written}\" to represent {what}."))
+            }
+        };
+        SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, format!("{how} {what} found in data")).hint(hint)
+    }
+
     fn text_fields(&self, line: &[u8]) -> SqlResult<Record> {
         let mut fields = Vec::with_capacity(self.format.columns);
         let mut start = 0;
@@ -222,6 +250,9 @@ impl Records {
             let is_end =
                 at == line.len() || (line[at] == self.format.delimiter && !is_escaped(&line[start..at]));
             if !is_end {
+                if line[at] == b'\r' && !is_escaped(&line[start..at]) {
+                    return Err(self.end_in_data("carriage return"));
+                }
                 continue;
             }
             let raw = &line[start..at];
@@ -259,6 +290,7 @@ impl Records {
                     is_quoted = true;
                     was_quoted = true;
                 }
+                Some(b'\r') => return Err(self.end_in_data("carriage return")),
                 Some(b) if b != self.format.delimiter => field.push(b),
                 end_or_delimiter => {
                     let raw = std::mem::take(&mut field);
@@ -390,6 +422,30 @@ mod tests {
                 assert_eq!(read, rows, "csv {csv}, pieces of {piece}");
             }
         }
+    }
+
+    #[test]
+    fn lines_end_as_the_first_one_does() {
+        let read = |csv: bool, text: &str| {
+            let mut records = Records::new(CopyFormat { columns: 1, ..format(csv) });
+            let mut read = Vec::new();
+            let mut take = |record: Record| {
+                read.extend(record.into_iter().flatten());
+                Ok(())
+            };
+            let fed = records.feed(text.as_bytes(), &mut take).and_then(|()| records.finish(&mut take));
+            fed.map_err(|e| (e.state, e.message)).map(|()| read)
+        };
+        let mixed = |what: &str| Err((SqlState::BAD_COPY_FILE_FORMAT, format!("{what} found in data")));
+        let rows = |rows: &[&str]| Ok(rows.iter().map(|row| row.to_string()).collect::<Vec<_>>());
+        assert_eq!(read(false, "a\r\nb\r\nc"), rows(&["a", "b", "c"]));
+        assert_eq!(read(false, "a\nb\r\n"), mixed("literal carriage return"));
+        assert_eq!(read(false, "a\r\nb\n"), mixed("literal newline"));
+        assert_eq!(read(false, "a\nb\rc\n"), mixed("literal carriage return"));
+        assert_eq!(read(false, "a\\\rb\n"), rows(&["a\rb"]));
+        assert_eq!(read(true, "a\n\"b\r\"\n"), rows(&["a", "b\r"]));
+        assert_eq!(read(true, "a\nb\r\n"), mixed("unquoted carriage return"));
+        assert_eq!(read(true, "a\r\n\"b\n\"\r\nc\n"), mixed("unquoted newline"));
     }
 
     #[test]

@@ -61,7 +61,8 @@ fn growth(name: &str) -> (Growth, bool) {
         "upper" | "lower" | "initcap" => (Growth::Linear(3), false),
         // The longest field for its letters: `J`, a day's number.
         "to_char" => (Growth::Linear(12), false),
-        "translate" => (Growth::Linear(4), false),
+        // Three octal digits and a backslash.
+        "translate" | "encode" => (Growth::Linear(4), false),
         "substr" | "left" | "right" | "btrim" | "ltrim" | "rtrim" | "split_part" | "reverse"
         | "substr_index" | "coalesce" => (Growth::Linear(1), false),
         _ => (Growth::Linear(2), false),

@@ -114,6 +114,9 @@ fn literal(made: &mut String, c: char) {
     }
 }
 
+/// Most repetitions that a bound can ask for.
+const REPEATED_MAX: u64 = 255;
+
 /// How often what stands before can be repeated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repeated {
@@ -146,10 +149,16 @@ impl Translation<'_, '_> {
                 '[' => self.class()?,
                 '{' if !is_bound => self.made.push_str("\\{"),
                 '{' => {
-                    self.made.push('{');
+                    let mut counts = String::new();
                     while let Some(c) = self.rest.next_if(|c| *c != '}') {
-                        self.made.push(c);
+                        counts.push(c);
                     }
+                    let is_too_often =
+                        |n: &str| !n.is_empty() && n.parse().is_ok_and(|n: u64| n > REPEATED_MAX);
+                    if counts.split(',').any(is_too_often) {
+                        return Err(invalid("invalid repetition count(s)"));
+                    }
+                    self.made.extend(["{", &counts]);
                     self.made.extend(self.rest.next());
                 }
                 '}' => self.made.push_str("\\}"),

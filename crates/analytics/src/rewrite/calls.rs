@@ -418,3 +418,39 @@ fn first_factor(text: &str) -> Option<TableFactor> {
         _ => None,
     }
 }
+
+/// `make_interval`, whose arguments may be named and left out, with all of them. `None` for others than there are.
+pub(super) fn interval_of_parts(function: &ast::Function) -> Option<Expr> {
+    const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+    let ast::FunctionArguments::List(list) = &function.args else { return None };
+    if list.args.len() == PARTS.len() {
+        return None;
+    }
+    let mut parts = PARTS.map(|_| "0".to_string());
+    for (n, argument) in list.args.iter().enumerate() {
+        let (at, value) = match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => (n, e),
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(e), .. } => {
+                let name = sql::names::fold(name);
+                (PARTS.iter().position(|part| *part == name)?, e)
+            }
+            _ => return None,
+        };
+        *parts.get_mut(at)? = value.to_string();
+    }
+    sql::parse::parse_expr(&format!("make_interval({})", parts.join(", "))).ok()
+}
+
+/// `a[2:]`, with the last element that there can be as its end. `None` where there is no such slice.
+pub(super) fn open_slice(e: &Expr) -> base::error::SqlResult<Option<Expr>> {
+    use ast::{AccessExpr, Subscript};
+    let Expr::CompoundFieldAccess { root, access_chain } = e else { return Ok(None) };
+    let (mut access_chain, mut any) = (access_chain.clone(), false);
+    for access in &mut access_chain {
+        if let AccessExpr::Subscript(Subscript::Slice { upper_bound: end @ None, .. }) = access {
+            *end = Some(sql::parse::parse_expr(&i32::MAX.to_string())?);
+            any = true;
+        }
+    }
+    Ok(any.then(|| Expr::CompoundFieldAccess { root: root.clone(), access_chain }))
+}

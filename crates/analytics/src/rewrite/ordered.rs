@@ -77,6 +77,34 @@ pub(super) fn order_outside(query: &mut Query, names: &[String], is_aggregate: &
     }
 }
 
+/// Puts a query whose columns have other names for its order's sake below one that names them: others refer to them.
+pub(super) fn name_outside(query: &mut Query, names: &[String]) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let column = |(item, name): (&SelectItem, &String)| match item {
+        SelectItem::ExprWithAlias { alias, .. } => {
+            Some(format!("{} AS {}", quoted(&alias.value), quoted(name)))
+        }
+        SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => Some(quoted(name)),
+        _ => None,
+    };
+    if select.projection.len() != names.len() {
+        return;
+    }
+    let columns: Option<Vec<String>> = select.projection.iter().zip(names).map(column).collect();
+    let outer = columns
+        .and_then(|columns| query_of(&format!("SELECT {} FROM (SELECT 1) AS ordered", columns.join(", "))));
+    let Some(mut outer) = outer else { return };
+    outer.with = query.with.take();
+    if let SetExpr::Select(select) = outer.body.as_mut()
+        && let Some(TableFactor::Derived { subquery, .. }) =
+            select.from.first_mut().map(|from| &mut from.relation)
+    {
+        std::mem::swap(subquery.as_mut(), query);
+    }
+    *query = outer;
+}
+
 /// Names for the columns below. GROUP BY may mean an alias, which stays; what has none, or one that others have, gets
 /// one here.
 fn inner_names(select: &ast::Select, names: &[String]) -> Vec<String> {

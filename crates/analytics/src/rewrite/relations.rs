@@ -9,6 +9,7 @@
 
 mod expressions;
 mod offer;
+mod ordering;
 
 use self::expressions::Walk;
 use self::offer::{Offer, Output, name_items, only, quoted};
@@ -72,6 +73,8 @@ pub(super) struct Resolver<'a> {
     gathered: usize,
     /// Columns of all joins: each has those of both its sides.
     joined_columns: u64,
+    /// The query walked last has aliases that its order does not mean, under other names.
+    has_set_aside: bool,
 }
 
 impl<'a> Resolver<'a> {
@@ -84,6 +87,7 @@ impl<'a> Resolver<'a> {
             is_correlated: false,
             gathered: 0,
             joined_columns: 0,
+            has_set_aside: false,
         }
     }
 
@@ -115,8 +119,15 @@ impl<'a> Resolver<'a> {
             distinct_on::order(query);
         }
         let Query { body, order_by, .. } = query;
+        self.has_set_aside = false;
         let names = self.body(body, order_by.as_mut(), place);
         self.ctes.truncate(known);
+        if std::mem::take(&mut self.has_set_aside)
+            && place == Place::Relation
+            && let Ok(Some(names)) = &names
+        {
+            ordered::name_outside(query, names);
+        }
         if let Some(count) = ties {
             ties::write_out(query, names.as_ref().ok().and_then(|n| n.as_deref()), count)?;
             return names;
@@ -200,7 +211,11 @@ impl<'a> Resolver<'a> {
         self.walk(&mut select.group_by, &offer, true)?;
         self.walk(&mut select.distinct, &offer, true)?;
         if let Some(order_by) = order_by {
+            self.has_set_aside = self.set_aside(select, order_by, &offer)?;
             self.order_by(order_by, select, &offer)?;
+        }
+        if place != Place::Relation {
+            offer::tell_aliases_apart(&mut select.projection);
         }
         Ok(names)
     }

@@ -3,11 +3,12 @@
 use super::super::fields::call_name;
 use super::super::types;
 use super::kinds::{Kind, arrow_span, field_of, span};
+use super::plain::Plain;
 use super::typing::is_of_labels;
 use base::error::SqlResult;
 use base::expr::BinaryOperator;
 use base::interval::Interval;
-use base::{DataType, Datum, SqlError};
+use base::{DataType, Datum, SqlError, SqlState};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Float32Array, Float64Array, IntervalMonthDayNanoArray,
 };
@@ -34,6 +35,7 @@ pub(super) enum Computation {
     Spans(SpanOperation),
     /// Arithmetic of two floats of one type, whole columns at once.
     Floats(BinaryOperator),
+    Plain(Plain),
 }
 
 /// What intervals take part in.
@@ -58,6 +60,8 @@ pub(super) enum SpanOperation {
     Read,
     /// A unit and an interval, a time of day or the time of a moment: so many of the unit.
     Part,
+    /// A stride, a moment and an origin: where the stride began that the moment lies in.
+    Bin,
 }
 
 /// A value that may be an interval.
@@ -65,6 +69,15 @@ pub(super) enum SpanOperation {
 enum Cell {
     Plain(Datum),
     Span(Interval),
+}
+
+impl Cell {
+    fn into_datum(self) -> Datum {
+        match self {
+            Cell::Plain(value) => value,
+            Cell::Span(span) => Datum::Interval(span),
+        }
+    }
 }
 
 /// A function of arguments of certain kinds. Its name says all that it does.
@@ -195,10 +208,7 @@ impl Evaluated {
     fn compute(&self, columns: &[Column], row: usize) -> SqlResult<Cell> {
         match &self.computation {
             Computation::Scalar(expr) => {
-                let value = expr.eval_with(&|column| match columns[column].at(row) {
-                    Cell::Plain(value) => Ok(value),
-                    Cell::Span(span) => Ok(Datum::Interval(span)),
-                });
+                let value = expr.eval_with(&|column| Ok(columns[column].at(row).into_datum()));
                 value.map(Cell::Plain)
             }
             Computation::Spans(operation) => {
@@ -207,6 +217,11 @@ impl Evaluated {
                     return Ok(Cell::Plain(Datum::Null));
                 }
                 spans(*operation, &cells)
+            }
+            Computation::Plain(operation) => {
+                let values: Vec<Datum> = columns.iter().map(|c| c.at(row).into_datum()).collect();
+                let Kind::Known(returns) = self.returns else { unreachable!("returns a type of ours") };
+                operation.compute(returns, &values).map(Cell::Plain)
             }
             Computation::Floats(_) => unreachable!("computed by columns"),
         }
@@ -269,18 +284,6 @@ fn moment(cell: &Cell) -> SqlResult<i64> {
     }
 }
 
-/// Parts of the day on which a moment (µs since 2000) is that count years or days from long ago.
-pub(super) fn part_of_day(unit: &str, us: i64) -> Option<f64> {
-    /// The Julian day on which 2000 began.
-    const JULIAN_OF_2000: f64 = 2_451_545.0;
-    let days = us as f64 / base::datum::US_PER_DAY as f64;
-    if unit.eq_ignore_ascii_case("julian") {
-        return Some(days + JULIAN_OF_2000);
-    }
-    let (year, _, _) = base::text::civil(days.floor() as i32);
-    base::interval::part_of_year(unit, year)
-}
-
 fn spans(operation: SpanOperation, cells: &[Cell]) -> SqlResult<Cell> {
     use SpanOperation::*;
     let number = |cell: &Cell| match cell {
@@ -323,15 +326,34 @@ fn spans(operation: SpanOperation, cells: &[Cell]) -> SqlResult<Cell> {
             let span = match of {
                 Cell::Span(span) => *span,
                 Cell::Plain(Datum::Time(us)) => time(*us),
-                at if let Some(part) = part_of_day(unit, moment(at)?) => {
-                    return Ok(Cell::Plain(Datum::Float(part)));
-                }
                 at => time(moment(at)?.rem_euclid(base::datum::US_PER_DAY)),
             };
             Cell::Plain(Datum::Float(base::interval::part(unit, span)?))
         }
+        (Bin, [Cell::Span(stride), at, origin]) => {
+            Cell::Plain(Datum::Timestamp(bin(*stride, moment(at)?, moment(origin)?)?))
+        }
         (operation, cells) => unreachable!("{operation:?} of {cells:?}"),
     })
+}
+
+/// Errors: 0A000 for a stride of months, 22008 for one that leads nowhere and beyond the last moment.
+fn bin(stride: Interval, at: i64, origin: i64) -> SqlResult<i64> {
+    let told = |what: &str| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, what);
+    if stride.months != 0 {
+        let message = "timestamps cannot be binned into intervals containing months or years";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    let days_us = i64::from(stride.days).checked_mul(base::datum::US_PER_DAY);
+    let stride_us = days_us.and_then(|us| us.checked_add(stride.us));
+    let stride_us = stride_us.ok_or_else(|| told("interval out of range"))?;
+    if stride_us <= 0 {
+        return Err(told("stride must be greater than zero"));
+    }
+    let behind = i128::from(at) - i128::from(origin);
+    let began = i128::from(at) - behind.rem_euclid(i128::from(stride_us));
+    let began = i64::try_from(began).ok().filter(|us| base::convert::is_timestamp(*us));
+    began.ok_or_else(|| told("timestamp out of range"))
 }
 
 /// Sums, differences, products and quotients of floats; what overflows is an error and there is one NaN.

@@ -1,9 +1,11 @@
 //! Functions whose PostgreSQL namesakes have other types or other values.
 
-use super::evaluated::{Computation, SpanOperation, call, part_of_day};
+use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
 use super::lists;
+use super::ours;
+use super::plain::{Angle, Plain};
 use super::typing::{self, Settled, as_text, no_function};
 use base::DataType;
 use base::expr::{BinaryOperator, Expr as Scalar, Function};
@@ -141,6 +143,11 @@ fn understood(
     match (name, arguments) {
         ("coalesce" | "greatest" | "least" | "nullif", _) => {
             let unified = typing::unified(arguments, schema, &name.to_uppercase(), is_written)?;
+            if name == "nullif"
+                && let Some(made) = ours::null_if(unified.as_deref().unwrap_or(arguments), schema)
+            {
+                return Ok(Some(made));
+            }
             Ok(unified.map(|arguments| renewed(udf, arguments)))
         }
         ("round" | "trunc", [a, digits]) => rounding(name, a, kinds[0], Some(digits), schema),
@@ -162,6 +169,7 @@ fn understood(
             let arguments = vec![(unit, Kind::Known(DataType::Text)), (at, kind)];
             Ok(Some(call(Computation::Scalar(cut), arguments, kind)))
         }
+        ("date_bin", [stride, at, origin]) => ours::date_bin([stride, at, origin], &kinds),
         ("power" | "pow", [a, b]) => power(name, a, b, schema),
         ("sqrt" | "exp" | "ln" | "log10" | "log", [a]) => of_double(name, a, kinds[0]),
         ("log", [base, of]) => logarithm(base, of, &kinds),
@@ -169,16 +177,29 @@ fn understood(
             Err(base::SqlError::new(base::SqlState(*b"54000"), "null character not permitted"))
         }
         ("date_part", [unit, at]) => date_part(unit, at, kinds[1]),
-        ("encode", [of, form]) if kinds[0] == Kind::Unknown => {
-            again(vec![typing::literal(of, Kind::Known(DataType::Bytea))?, form.clone()])
-        }
         ("array_element" | "array_slice" | "array_has", _) => Ok(lists::function(name, udf, arguments)),
+        (name, [a]) if let Some(angle) = Angle::named(name) => ours::of_angle(name, angle, a, kinds[0]),
+        ("gcd", [a, b]) => ours::divisor(Plain::Divisor, (a, kinds[0]), (b, kinds[1]), is_written),
+        ("lcm", [a, b]) => ours::divisor(Plain::Multiple, (a, kinds[0]), (b, kinds[1]), is_written),
+        ("octet_length", [a]) if matches!(kinds[0], Kind::Known(DataType::Char { .. })) => {
+            again(vec![shown(a, kinds[0])])
+        }
+        ("justify_hours" | "justify_days" | "justify_interval", [span]) if kinds[0] == Kind::Unknown => {
+            again(vec![typing::literal(span, Kind::Span)?])
+        }
+        ("encode" | "convert_from", [bytes, format]) if kinds[0] == Kind::Unknown => {
+            let bytes = typing::literal(bytes, Kind::Known(DataType::Bytea))?;
+            again(vec![bytes, format.clone()])
+        }
         ("quote_literal" | "quote_nullable" | "format", _) => {
             let is_text = |k: &Kind| is_text_or_open(*k);
             if kinds.iter().all(is_text) {
                 return Ok(None);
             }
             again(arguments.iter().zip(&kinds).map(|(e, kind)| shown(e, *kind)).collect())
+        }
+        ("array_remove", [list, of]) if let Some(removed) = lists::removed(list, of, schema)? => {
+            Ok(Some(removed))
         }
         // The library's removes the first one only.
         ("array_remove", [_, _]) => {
@@ -279,7 +300,7 @@ fn shown(e: &Expr, kind: Kind) -> Expr {
 }
 
 /// Whether an expression has at most 32 bits: by its type, or as a whole number of the statement's text.
-fn is_integer(e: &Expr, kind: Kind, is_written: bool) -> bool {
+pub(super) fn is_integer(e: &Expr, kind: Kind, is_written: bool) -> bool {
     match e {
         _ if matches!(kind, Kind::Known(DataType::SmallInt | DataType::Integer)) => true,
         Expr::Literal(ScalarValue::Int64(Some(n)), _) => is_written && i32::try_from(*n).is_ok(),
@@ -327,7 +348,7 @@ fn is_of_time(unit: &str) -> bool {
 
 /// `extract(unit from at)`: of moments, days, times of day and intervals. Errors: 42883, 42725 for what has no type, 0A000
 /// for units that the type does not have.
-fn date_part(unit: &Expr, at: &Expr, kind: Kind) -> Settled {
+pub(super) fn date_part(unit: &Expr, at: &Expr, kind: Kind) -> Settled {
     let told = |state: base::SqlState, message: String| Err(base::SqlError::new(state, message));
     let name = match unit {
         Expr::Literal(ScalarValue::Utf8(Some(name)), _) => Some(name.to_lowercase()),
@@ -345,7 +366,13 @@ fn date_part(unit: &Expr, at: &Expr, kind: Kind) -> Settled {
         (Family::Span, Some(_)) => part(),
         // The library's seconds are whole.
         (Family::Moment, Some(name)) if is_below_minutes(&name) => part(),
-        (Family::Moment | Family::Date, Some(name)) if part_of_day(&name, 0).is_some() => part(),
+        // The library counts no year zero, and knows no longer units than a year.
+        (Family::Moment | Family::Date, Some(name)) if base::text::parts::is_of_calendar(&name) => {
+            let part = Computation::Plain(Plain::CalendarPart);
+            let arguments = vec![(lit(name.as_str()), Kind::Known(DataType::Text)), (at.clone(), kind)];
+            let returns = if name == "julian" { DOUBLE } else { Kind::Known(DataType::Integer) };
+            Ok(Some(call(part, arguments, returns)))
+        }
         (Family::Clock, Some(name)) if !is_of_time(&name) && name != "epoch" => {
             unsupported(&name, "time without time zone")
         }
@@ -360,7 +387,7 @@ fn date_part(unit: &Expr, at: &Expr, kind: Kind) -> Settled {
     }
 }
 
-fn double(e: &Expr, kind: Kind) -> Expr {
+pub(super) fn double(e: &Expr, kind: Kind) -> Expr {
     match kind {
         Kind::Known(DataType::Double) => e.clone(),
         Kind::Known(from @ DataType::Numeric { .. }) => typing::converted(e.clone(), from, DataType::Double),
@@ -368,7 +395,7 @@ fn double(e: &Expr, kind: Kind) -> Expr {
     }
 }
 
-const DOUBLE: Kind = Kind::Known(DataType::Double);
+pub(super) const DOUBLE: Kind = Kind::Known(DataType::Double);
 
 fn rounding(name: &str, a: &Expr, kind: Kind, digits: Option<&Expr>, schema: &dyn ExprSchema) -> Settled {
     let function = match name {

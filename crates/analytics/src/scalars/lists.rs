@@ -4,6 +4,7 @@ use super::super::{fields, types};
 use super::evaluated::{Computation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
+use super::plain::Plain;
 use super::typing::{self, Settled, as_text, constant, converted, literal, no_function};
 use base::element::Element;
 use base::error::SqlResult;
@@ -13,7 +14,6 @@ use base::{DataType, SqlError, SqlState};
 use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::common::{Column, ExprSchema, ScalarValue};
 use datafusion::functions::core::greatest;
-use datafusion::functions_nested::array_has::{array_has_all_udf, array_has_any_udf};
 use datafusion::functions_nested::position::array_position_udf;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
@@ -57,9 +57,9 @@ pub(super) fn operator(
     let call =
         |udf: Arc<ScalarUDF>, arguments| Some(Expr::ScalarFunction(ScalarFunction::new_udf(udf, arguments)));
     Ok(match (op, plain) {
-        (B::AtArrow, _) => unless_null(call(array_has_all_udf(), vec![left, right])),
-        (B::ArrowAt, _) => unless_null(call(array_has_all_udf(), vec![right, left])),
-        (B::PGOverlap, _) => unless_null(call(array_has_any_udf(), vec![left, right])),
+        (B::AtArrow, _) => Some(of_sets(Plain::Contains, left, right, a.or(b))),
+        (B::ArrowAt, _) => Some(of_sets(Plain::Contains, right, left, a.or(b))),
+        (B::PGOverlap, _) => Some(of_sets(Plain::Overlaps, left, right, a.or(b))),
         // The planner appends and joins itself, once both are arrays.
         (B::StringConcat, _) if is_changed => {
             call(datafusion::functions_nested::concat::array_concat_udf(), vec![left, right])
@@ -71,13 +71,21 @@ pub(super) fn operator(
     })
 }
 
-/// The library finds nothing in a list that is NULL, and nothing missing in it.
-fn unless_null(call: Option<Expr>) -> Option<Expr> {
-    let Some(Expr::ScalarFunction(found)) = &call else { return call };
-    let [a, b] = found.args.as_slice() else { return call };
-    let is_null = a.clone().is_null().or(b.clone().is_null());
-    let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
-    datafusion::logical_expr::when(is_null, unknown).otherwise(call?).ok()
+/// Two arrays as sets: the library lets nulls equal each other.
+fn of_sets(operation: Plain, left: Expr, right: Expr, of: Option<Element>) -> Expr {
+    let kind = of.map_or(Kind::Foreign, |of| Kind::Known(DataType::Array(of)));
+    call(Computation::Plain(operation), vec![(left, kind), (right, kind)], Kind::Known(DataType::Boolean))
+}
+
+/// `array_remove`, which removes nulls too; `None` for what is no list of ours. Errors: those of literals.
+pub(super) fn removed(list: &Expr, of: &Expr, schema: &dyn ExprSchema) -> Settled {
+    let Some(element) = element_of(list, schema) else { return Ok(None) };
+    let (array, own) = (Kind::Known(DataType::Array(element)), Kind::Known(element.data_type()));
+    let (of, kind) = match kind_of(of, schema) {
+        Kind::Unknown => (literal(of, own)?, own),
+        kind => (of.clone(), kind),
+    };
+    Ok(Some(call(Computation::Plain(Plain::Remove), vec![(list.clone(), array), (of, kind)], array)))
 }
 
 /// The type of a list's elements; `None` for what is no list.

@@ -7,7 +7,7 @@ use super::super::{bytes_functions, exact_aggregates};
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind, kind_of_field};
-use super::{functions, json, lists, typing, zoned};
+use super::{bits, functions, json, lists, typing, zoned};
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::DataType as Arrow;
@@ -48,6 +48,7 @@ impl ExprPlanner for Operators {
             op if let Some(json) = json::operator(op, &expr.left, &expr.right, schema).transpose() => {
                 json.map(Some)
             }
+            op if let Some(bits) = bits::written(op) => bits::operator(bits, &expr.left, &expr.right, schema),
             op if let Some(lists) = lists::operator(op, &expr.left, &expr.right, schema).transpose() => {
                 lists.map(Some)
             }
@@ -237,6 +238,9 @@ fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Opt
         Expr::Cast(Cast { expr, field }) => typing::cast(expr, field, schema),
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_match(*op) => {
             Ok(regexes::settled_operand(right)?.map(|pattern| plain(left, *op, &pattern)))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if let Some(bits) = bits::planned(*op) => {
+            bits::operator(bits, left, right, schema)
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => typing::binary(*op, left, right, schema, false),
         Expr::Between(between) => settled_between(between, schema),

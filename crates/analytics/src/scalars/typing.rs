@@ -15,8 +15,9 @@ use base::error::SqlResult;
 use base::expr::BinaryOperator;
 use base::{DataType, Datum, SqlError, SqlState};
 pub(super) use casts::{as_text, cast};
+pub(super) use constants::narrowed;
 pub(super) use constants::{constant, converted, folded, is_of_labels, literal};
-use constants::{narrowed, native, null};
+use constants::{native, null};
 use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use moments::{both_moments, moved};
@@ -460,7 +461,7 @@ pub(super) fn unified(
     Ok(any.then_some(values))
 }
 
-fn wider(a: Kind, b: Kind) -> Kind {
+pub(super) fn wider(a: Kind, b: Kind) -> Kind {
     let rank = |k: Kind| match k {
         Kind::Known(DataType::SmallInt | DataType::Date) => 0,
         Kind::Known(DataType::Integer | DataType::Timestamp) => 1,

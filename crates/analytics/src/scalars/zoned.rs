@@ -74,10 +74,13 @@ pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema) -> Set
             }
             Some("epoch") | None => Ok(None),
             Some(_) if zone.is_utc() => Ok(None),
-            Some(_) => again(vec![
-                unit.clone(),
-                typing::converted(at.clone(), DataType::TimestampTz, DataType::Timestamp),
-            ]),
+            Some(_) => {
+                let local = typing::converted(at.clone(), DataType::TimestampTz, DataType::Timestamp);
+                match super::functions::date_part(unit, &local, LOCAL)? {
+                    Some(part) => Ok(Some(part)),
+                    None => again(vec![unit.clone(), local]),
+                }
+            }
         },
         _ if zone.is_utc() => Ok(None),
         ("date_trunc", [unit, at]) if kinds[1] == MOMENT || kinds[1].family() == Family::Date => {

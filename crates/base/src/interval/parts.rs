@@ -40,23 +40,6 @@ pub fn part(unit: &str, span: Interval) -> SqlResult<f64> {
     })
 }
 
-/// `extract(unit from moment)` of units that count years as people do, without a year 0; `None` for other units. The year is
-/// 0 for 1 BC.
-pub fn part_of_year(unit: &str, year: i64) -> Option<f64> {
-    // So many years, of which the first begins with the year 1, and the last before it ends with 1 BC.
-    let spans = |length: i64| match year > 0 {
-        true => (year + length - 1) / length,
-        false => -((length - year) / length),
-    };
-    Some(match unit.to_ascii_lowercase().as_str() {
-        "decade" | "decades" if year >= 0 => (year / 10) as f64,
-        "decade" | "decades" => -((9 - year) / 10) as f64,
-        "century" | "centuries" => spans(100) as f64,
-        "millennium" | "millennia" => spans(1_000) as f64,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::parse;
@@ -79,16 +62,5 @@ mod tests {
         assert_eq!(part("hour", parse("100:00").unwrap()).unwrap(), 100.0);
         assert_eq!(part("dow", span).unwrap_err().state, SqlState::FEATURE_NOT_SUPPORTED);
         assert_eq!(part("fortnight", span).unwrap_err().state, SqlState::INVALID_PARAMETER_VALUE);
-    }
-
-    #[test]
-    fn years_are_counted_without_a_year_0() {
-        for (year, century, decade) in
-            [(2000, 20.0, 200.0), (2001, 21.0, 200.0), (1, 1.0, 0.0), (0, -1.0, 0.0), (-100, -2.0, -10.0)]
-        {
-            assert_eq!(part_of_year("century", year), Some(century), "{year}");
-            assert_eq!(part_of_year("Decade", year), Some(decade), "{year}");
-        }
-        assert_eq!(part_of_year("year", 1970), None);
     }
 }

@@ -155,6 +155,8 @@ fn of_jsonb(function: JsonFunction, target: &Json, rest: &[Datum]) -> SqlResult<
     Ok(match (function, rest) {
         (F::Get | F::GetText, [key]) => {
             let json = match key {
+                // A value that is no array is one of itself alone.
+                Datum::Int(0 | -1) if !matches!(target, Json::Array(_) | Json::Object(_)) => Some(target),
                 Datum::Int(at) => target.element(*at),
                 key => target.member(text(key)?),
             };

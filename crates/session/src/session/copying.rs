@@ -445,12 +445,15 @@ fn copy_format(options: &[ast::CopyOption], legacy: &[ast::CopyLegacyOption]) ->
         }
     };
     let quote = byte(quote, b'"', "quote")?;
+    let delimiter = byte(delimiter, if csv { b',' } else { b'\t' }, "delimiter")?;
+    let null = null.unwrap_or_else(|| if csv { String::new() } else { "\\N".into() });
+    refuse_null(&null, delimiter, csv.then_some(quote))?;
     Ok(CopyFormat {
         csv,
-        delimiter: byte(delimiter, if csv { b',' } else { b'\t' }, "delimiter")?,
+        delimiter,
         quote,
         escape: byte(escape, quote, "escape")?,
-        null: null.unwrap_or_else(|| if csv { String::new() } else { "\\N".into() }),
+        null,
         header,
         columns: 0,
         binary,
@@ -458,4 +461,16 @@ fn copy_format(options: &[ast::CopyOption], legacy: &[ast::CopyLegacyOption]) ->
         table: String::new(),
         names: Vec::new(),
     })
+}
+
+/// What stands for NULL could not be told from the ends of fields and lines. Errors: 22023.
+fn refuse_null(null: &str, delimiter: u8, quote: Option<u8>) -> SqlResult<()> {
+    let has = |byte: u8| null.as_bytes().contains(&byte);
+    let told = match null {
+        _ if has(b'\n') || has(b'\r') => "COPY null representation cannot use newline or carriage return",
+        _ if has(delimiter) => "COPY delimiter must not appear in the NULL specification",
+        _ if quote.is_some_and(has) => "CSV quote character must not appear in the NULL specification",
+        _ => return Ok(()),
+    };
+    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, told))
 }

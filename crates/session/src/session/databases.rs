@@ -156,22 +156,27 @@ impl Session {
         Ok(newest)
     }
 
+    /// Errors: 25001 for what runs on its own alone, where it is one statement of several.
+    pub(super) fn refuse_in_block(&self, tag: &str) -> SqlResult<()> {
+        let is_inside =
+            || self.transaction.as_ref().is_some_and(|open| !open.is_implicit || open.has_begun());
+        let told = match () {
+            () if self.runs_program() => format!("{tag} cannot be executed from a function"),
+            () if self.queue.is_block || is_inside() => {
+                format!("{tag} cannot run inside a transaction block")
+            }
+            () => return Ok(()),
+        };
+        Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, told))
+    }
+
     pub(super) async fn run_database(&mut self, statement: &Statement) -> SqlResult<Response> {
         let Some(of) = sql::parse::of_database(statement)? else {
             return Err(SqlError::unsupported(ddl::first_words(statement)));
         };
         let tag = of.what.tag();
         self.refuse_if_read_only(tag)?;
-        if self.runs_program() {
-            let told = format!("{tag} cannot be executed from a function");
-            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, told));
-        }
-        if self.queue.is_block
-            || self.transaction.as_ref().is_some_and(|open| !open.is_implicit || open.has_begun())
-        {
-            let told = format!("{tag} cannot run inside a transaction block");
-            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, told));
-        }
+        self.refuse_in_block(tag)?;
         self.end_implicit().await?;
         // What others have made meanwhile counts: a name that is taken, a database that is gone.
         self.newest_catalog().await?;

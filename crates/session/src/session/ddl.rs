@@ -34,6 +34,9 @@ impl Session {
         if self.is_read_only() {
             self.refuse_if_read_only(&ddl::first_words(statement))?;
         }
+        if matches!(statement, Statement::CreateIndex(index) if index.concurrently) {
+            self.refuse_in_block("CREATE INDEX CONCURRENTLY")?;
+        }
         if let Statement::CreateTable(create) = statement
             && create.query.is_some()
         {

@@ -27,11 +27,12 @@ impl Session {
         }
     }
 
-    /// VACUUM, and what stands for another statement of maintenance. Errors: 42P01, and those of REINDEX.
+    /// VACUUM, and what stands for another statement of maintenance. Errors: 42P01, 25001 for one of several, and those of REINDEX.
     pub(super) fn run_vacuum(&self, vacuum: &ast::VacuumStatement) -> SqlResult<Response> {
         if let Some(reindex) = vacuum.table_name.as_ref().and_then(sql::parse::reindex) {
             return self.run_reindex(&reindex);
         }
+        self.refuse_in_block("VACUUM")?;
         vacuum.table_name.iter().try_for_each(|name| self.has_relation(name))?;
         Ok(Response::Command("VACUUM".into()))
     }

@@ -200,6 +200,23 @@ pub fn name_items(select: &mut Select, offer: &Offer, place: Place) -> Names {
     Some(final_names)
 }
 
+/// Marks aliases that are called like a column beside them: the planner would not know which one a name means.
+pub fn tell_aliases_apart(items: &mut [SelectItem]) {
+    let column = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(path)) => path.last().map(sql::names::fold),
+        _ => None,
+    };
+    let columns: Vec<String> = items.iter().filter_map(column).collect();
+    for (n, item) in items.iter_mut().enumerate() {
+        if let SelectItem::ExprWithAlias { alias, .. } = item
+            && let name = sql::names::fold(alias)
+            && columns.contains(&name)
+        {
+            *alias = quoted(&format!("{name}{MARK}{n}"));
+        }
+    }
+}
+
 pub fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }

@@ -95,7 +95,7 @@ pub(in super::super) fn folded(e: &Expr) -> SqlResult<Option<Expr>> {
 }
 
 /// A whole number as it is written is an `integer` if it fits.
-pub(super) fn narrowed(e: &Expr) -> Option<Expr> {
+pub(in super::super) fn narrowed(e: &Expr) -> Option<Expr> {
     match e {
         Expr::Literal(ScalarValue::Int64(Some(i)), None) => {
             i32::try_from(*i).ok().map(|i| Expr::Literal(ScalarValue::Int32(Some(i)), None))

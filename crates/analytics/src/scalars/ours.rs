@@ -1,0 +1,78 @@
+//! Functions that the library computes otherwise, or in another type: NULLIF, those of angles, divisors, `date_bin`.
+
+use super::evaluated::{Computation, SpanOperation, call};
+use super::functions::{DOUBLE, double, is_integer};
+use super::inference::kind_of;
+use super::kinds::{Family, Kind};
+use super::plain::{Angle, Plain};
+use super::typing::{self, Settled, no_function};
+use base::DataType;
+use base::expr::{Expr as Scalar, Function};
+use datafusion::common::ExprSchema;
+use datafusion::logical_expr::Expr;
+
+/// NULLIF of values that are equal without being the same: intervals of one length, zero and minus zero.
+pub(super) fn null_if(arguments: &[Expr], schema: &dyn ExprSchema) -> Option<Expr> {
+    let [a, b] = arguments else { return None };
+    let kind = kind_of(a, schema);
+    let is_ours = matches!(kind.family(), Family::Span | Family::Float) && kind == kind_of(b, schema);
+    let null_if = Scalar::Call(Function::NullIf, vec![Scalar::Column(0), Scalar::Column(1)]);
+    is_ours.then(|| call(Computation::Scalar(null_if), vec![(a.clone(), kind), (b.clone(), kind)], kind))
+}
+
+/// A function of an angle, or one that gives it. Errors: 42883; where it is computed 22003.
+pub(super) fn of_angle(name: &str, angle: Angle, a: &Expr, kind: Kind) -> Settled {
+    let argument = match kind.family() {
+        f if f.is_number() => double(a, kind),
+        Family::Unknown => typing::literal(a, DOUBLE)?,
+        Family::Foreign => return Ok(None),
+        _ => return Err(no_function(name, &[kind])),
+    };
+    Ok(Some(call(Computation::Plain(Plain::Angle(angle)), vec![(argument, DOUBLE)], DOUBLE)))
+}
+
+/// `gcd` and `lcm` of whole numbers, in the wider type of the two. `None` for others.
+pub(super) fn divisor(
+    operation: Plain,
+    (a, ka): (&Expr, Kind),
+    (b, kb): (&Expr, Kind),
+    is_written: bool,
+) -> Settled {
+    if ka.family() != Family::Integer || kb.family() != Family::Integer {
+        return Ok(None);
+    }
+    let is_narrow = is_integer(a, ka, is_written) && is_integer(b, kb, is_written);
+    let returns = if is_narrow { DataType::Integer } else { DataType::BigInt };
+    let arguments = vec![(a.clone(), ka), (b.clone(), kb)];
+    Ok(Some(call(Computation::Plain(operation), arguments, Kind::Known(returns))))
+}
+
+/// `date_bin(stride, at, origin)`; the library counts nanoseconds, which reach not far. Errors: 42883; those of literals.
+pub(super) fn date_bin([stride, at, origin]: [&Expr; 3], kinds: &[Kind]) -> Settled {
+    let of_zone = Kind::Known(DataType::TimestampTz);
+    let returns = if kinds[1..].contains(&of_zone) { of_zone } else { Kind::Known(DataType::Timestamp) };
+    let moment = |e: &Expr, kind: Kind| match kind.family() {
+        Family::Unknown => typing::literal(e, returns).map(|e| Some((e, returns))),
+        Family::Moment | Family::Date => Ok(Some((as_moment(e, kind, returns), returns))),
+        Family::Foreign => Ok(None),
+        _ => Err(no_function("date_bin", kinds)),
+    };
+    let stride = match kinds[0].family() {
+        Family::Unknown => (typing::literal(stride, Kind::Span)?, Kind::Span),
+        Family::Span => (stride.clone(), Kind::Span),
+        Family::Foreign => return Ok(None),
+        _ => return Err(no_function("date_bin", kinds)),
+    };
+    let (Some(at), Some(origin)) = (moment(at, kinds[1])?, moment(origin, kinds[2])?) else {
+        return Ok(None);
+    };
+    Ok(Some(call(Computation::Spans(SpanOperation::Bin), vec![stride, at, origin], returns)))
+}
+
+/// A moment or a day as one of the two kinds of moments.
+fn as_moment(e: &Expr, kind: Kind, to: Kind) -> Expr {
+    match (kind, to) {
+        (Kind::Known(from), Kind::Known(to)) if from != to => typing::converted(e.clone(), from, to),
+        _ => e.clone(),
+    }
+}

@@ -1,0 +1,192 @@
+//! What is computed of plain values over columns alone: bits of whole numbers, arrays as sets, functions of angles, divisors.
+
+use base::error::SqlResult;
+use base::text::parts;
+use base::{DataType, Datum, SqlError, SqlState};
+use std::cmp::Ordering;
+
+/// An operation of values; its arguments have the types that it wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plain {
+    Bits(Bits),
+    /// `a @> b` of arrays.
+    Contains,
+    /// `a && b` of arrays.
+    Overlaps,
+    /// `array_remove`: NULL removes nulls.
+    Remove,
+    Angle(Angle),
+    /// A unit and a moment or a day: `extract` of a year and of what is counted in years, and `julian`.
+    CalendarPart,
+    /// The greatest common divisor.
+    Divisor,
+    /// The least common multiple.
+    Multiple,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bits {
+    And,
+    Or,
+    Xor,
+    Left,
+    Right,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Angle {
+    Sine,
+    Cosine,
+    Tangent,
+    Cotangent,
+    ArcSine,
+    ArcCosine,
+}
+
+impl Angle {
+    pub fn named(name: &str) -> Option<Angle> {
+        Some(match name {
+            "sin" => Angle::Sine,
+            "cos" => Angle::Cosine,
+            "tan" => Angle::Tangent,
+            "cot" => Angle::Cotangent,
+            "asin" => Angle::ArcSine,
+            "acos" => Angle::ArcCosine,
+            _ => return None,
+        })
+    }
+
+    /// Errors: 22003 for what has no value.
+    fn of(self, f: f64) -> SqlResult<f64> {
+        let is_inverse = matches!(self, Angle::ArcSine | Angle::ArcCosine);
+        if f.is_infinite() || is_inverse && f.abs() > 1.0 {
+            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "input is out of range"));
+        }
+        Ok(match self {
+            Angle::Sine => f.sin(),
+            Angle::Cosine => f.cos(),
+            Angle::Tangent => f.tan(),
+            Angle::Cotangent => 1.0 / f.tan(),
+            Angle::ArcSine => f.asin(),
+            Angle::ArcCosine => f.acos(),
+        })
+    }
+}
+
+impl Plain {
+    /// The value for a row. Errors: 22003.
+    pub fn compute(self, returns: DataType, values: &[Datum]) -> SqlResult<Datum> {
+        let is_strict = self != Plain::Remove;
+        if values.first().is_none_or(Datum::is_null) || is_strict && values.iter().any(Datum::is_null) {
+            return Ok(Datum::Null);
+        }
+        Ok(match (self, values) {
+            (Plain::Bits(bits), [Datum::Int(a), Datum::Int(b)]) => Datum::Int(of_bits(bits, returns, *a, *b)),
+            (Plain::Contains, [Datum::Array(whole), Datum::Array(part)]) => {
+                Datum::Bool(part.iter().all(|element| has(whole, element)))
+            }
+            (Plain::Overlaps, [Datum::Array(a), Datum::Array(b)]) => {
+                Datum::Bool(b.iter().any(|element| has(a, element)))
+            }
+            (Plain::Remove, [Datum::Array(list), removed]) => {
+                let is_kept = |element: &&Datum| match (element.is_null(), removed.is_null()) {
+                    (false, false) => element.compare(removed) != Some(Ordering::Equal),
+                    (is_null, removes_nulls) => is_null != removes_nulls,
+                };
+                Datum::Array(list.iter().filter(is_kept).cloned().collect::<Vec<_>>().into())
+            }
+            (Plain::Angle(angle), [Datum::Float(f)]) => Datum::Float(angle.of(*f)?),
+            (Plain::CalendarPart, [Datum::Text(unit), Datum::Timestamp(us)]) => {
+                calendar_part(unit, *us, returns)?
+            }
+            (Plain::CalendarPart, [Datum::Text(unit), Datum::Date(day)]) => {
+                // A day may lie beyond the last moment.
+                let us = i64::from(*day).saturating_mul(base::datum::US_PER_DAY);
+                match unit.as_ref() {
+                    "julian" => Datum::Float(f64::from(*day) + parts::JULIAN_2000),
+                    _ => calendar_part(unit, us, returns)?,
+                }
+            }
+            (Plain::Divisor, [Datum::Int(a), Datum::Int(b)]) => within(i128::from(divisor(*a, *b)), returns)?,
+            (Plain::Multiple, [Datum::Int(a), Datum::Int(b)]) => {
+                let divisor = i128::from(divisor(*a, *b)).max(1);
+                within((i128::from(*a) / divisor * i128::from(*b)).abs(), returns)?
+            }
+            (operation, values) => {
+                let kinds: Vec<&str> = values.iter().map(Datum::kind).collect();
+                return Err(SqlError::internal(format!("{operation:?} of {}", kinds.join(", "))));
+            }
+        })
+    }
+}
+
+fn calendar_part(unit: &str, us: i64, returns: DataType) -> SqlResult<Datum> {
+    let value = parts::of_calendar(unit, us)?;
+    Ok(if returns == DataType::Double { Datum::Float(value) } else { Datum::Int(value as i64) })
+}
+
+/// Whether an array has an element that is equal; NULL equals nothing.
+fn has(list: &[Datum], wanted: &Datum) -> bool {
+    list.iter().any(|element| element.compare(wanted) == Some(Ordering::Equal))
+}
+
+/// As the processor computes it in the type's width: what is shifted by more than that is shifted by the rest.
+fn of_bits(bits: Bits, width: DataType, a: i64, b: i64) -> i64 {
+    let shift = b as u32;
+    match (bits, width) {
+        (Bits::And, _) => a & b,
+        (Bits::Or, _) => a | b,
+        (Bits::Xor, _) => a ^ b,
+        (Bits::Left, DataType::SmallInt) => i64::from((a as i32).wrapping_shl(shift) as i16),
+        (Bits::Left, DataType::Integer) => i64::from((a as i32).wrapping_shl(shift)),
+        (Bits::Left, _) => a.wrapping_shl(shift),
+        (Bits::Right, DataType::SmallInt | DataType::Integer) => i64::from((a as i32).wrapping_shr(shift)),
+        (Bits::Right, _) => a.wrapping_shr(shift),
+    }
+}
+
+fn divisor(a: i64, b: i64) -> u64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Errors: 22003 for what the type has no room for.
+fn within(value: i128, returns: DataType) -> SqlResult<Datum> {
+    let out_of_range =
+        || SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", returns.name()));
+    let value = i64::try_from(value).map_err(|_| out_of_range())?;
+    returns.coerce(Datum::Int(value)).map_err(|_| out_of_range())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_those_of_the_type() {
+        assert_eq!(of_bits(Bits::Left, DataType::Integer, i64::from(i32::MAX), 1), -2);
+        assert_eq!(of_bits(Bits::Left, DataType::Integer, 1, 33), 2);
+        assert_eq!(of_bits(Bits::Left, DataType::SmallInt, 1, 15), -32_768);
+        assert_eq!(of_bits(Bits::Right, DataType::BigInt, -8, 1), -4);
+    }
+
+    #[test]
+    fn what_has_no_divisor_in_the_type_is_out_of_range() {
+        let least = Datum::Int(i64::MIN);
+        let state = |of: Plain, values: &[Datum]| of.compute(DataType::BigInt, values).unwrap_err().state;
+        assert_eq!(
+            state(Plain::Divisor, &[least.clone(), Datum::Int(0)]),
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE
+        );
+        assert_eq!(state(Plain::Multiple, &[least, Datum::Int(3)]), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+        let made = Plain::Multiple.compute(DataType::Integer, &[Datum::Int(-4), Datum::Int(6)]);
+        assert_eq!(made, Ok(Datum::Int(12)));
+        assert_eq!(
+            Plain::Multiple.compute(DataType::Integer, &[Datum::Int(0), Datum::Int(0)]),
+            Ok(Datum::Int(0))
+        );
+    }
+}
