@@ -38,6 +38,7 @@ pub(super) fn install(context: &SessionContext) {
     super::composites::install(context);
     super::bytes_functions::install(context);
     super::span_functions::install(context);
+    super::number_functions::install(context);
     super::regexes::install(context);
     super::labels::install(context);
     context.register_udf(super::overlaps::function());

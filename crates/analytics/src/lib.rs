@@ -38,6 +38,7 @@ mod lifted_subqueries;
 mod lookup;
 mod memory;
 mod node_context;
+mod number_functions;
 mod only;
 mod ordered_sets;
 mod origins;

@@ -102,14 +102,6 @@ pub(super) fn install(context: &SessionContext) {
             is_strict: true,
             compute: justify_days,
         },
-        Small {
-            name: "div",
-            signature: any(2),
-            returns: Plain(DataType::Numeric { precision: 38, scale: 0 }),
-            is_strict: true,
-            compute: div,
-        },
-        Small { name: "scale", signature: any(1), returns: INTEGER, is_strict: true, compute: scale },
     ];
     functions.into_iter().for_each(|function| context.register_udf(ScalarUDF::new_from_impl(function)));
     let strict: [(_, _, _, fn(&[Cell]) -> SqlResult<Cell>); 2] = [
@@ -407,30 +399,6 @@ fn justify_days(cells: &[Cell]) -> SqlResult<Cell> {
     carried(months, days, given.us, |months, days, us| {
         (months + carry(months, days), days - carry(months, days) * 30, us)
     })
-}
-
-fn decimal(cell: &Cell, function: &str) -> SqlResult<base::decimal::Decimal> {
-    match cell {
-        Cell::Plain(value @ (Datum::Int(_) | Datum::Decimal(_))) => Ok(value.decimal()),
-        _ => Err(no_such(function)),
-    }
-}
-
-/// How often a number is in another one. Errors: 22012, 22003.
-fn div(cells: &[Cell]) -> SqlResult<Cell> {
-    let (a, b) = (decimal(&cells[0], "function div")?, decimal(&cells[1], "function div")?);
-    if b.units() == 0 {
-        return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"));
-    }
-    let rest = a.checked_rem(b).and_then(|rest| a.checked_sub(rest));
-    let whole = rest.and_then(|whole| whole.checked_div(b)).and_then(|whole| whole.rescale(0));
-    let overflow = || SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format");
-    Ok(Cell::Plain(Datum::Decimal(whole.ok_or_else(overflow)?)))
-}
-
-/// Digits behind the point.
-fn scale(cells: &[Cell]) -> SqlResult<Cell> {
-    Ok(Cell::Plain(Datum::Int(decimal(&cells[0], "function scale")?.scale().into())))
 }
 
 /// One, if what is left has the other sign than the whole.

@@ -142,18 +142,7 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
         DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => {
             Some(Datum::text(text_of(bytes, number)?))
         }
-        DataType::Date => match bytes.try_into().map(i32::from_be_bytes) {
-            Ok(i32::MAX | i32::MIN) => return Err(no_infinity(data_type)),
-            Ok(day) if !base::convert::is_date(day) => return Err(out_of_range("date")),
-            Ok(day) => Some(Datum::Date(day)),
-            Err(_) => None,
-        },
-        DataType::Timestamp | DataType::TimestampTz => match bytes.try_into().map(i64::from_be_bytes) {
-            Ok(i64::MAX | i64::MIN) => return Err(no_infinity(data_type)),
-            Ok(us) if !base::convert::is_timestamp(us) => return Err(out_of_range("timestamp")),
-            Ok(us) => Some(Datum::Timestamp(us)),
-            Err(_) => None,
-        },
+        DataType::Date | DataType::Timestamp | DataType::TimestampTz => read_moment(bytes, data_type)?,
         DataType::Uuid => bytes.try_into().ok().map(Datum::Uuid),
         DataType::Inet => Inet::of_wire(bytes).map(Datum::Inet),
         DataType::Bytea => Some(Datum::Bytes(Arc::from(bytes))),
@@ -178,6 +167,24 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
     };
     let value = value.ok_or_else(bad)?;
     if data_type == NUMERIC { Ok(value) } else { data_type.coerce(value) }
+}
+
+/// A day or a moment; `None` for another number of bytes. Errors: 22008, 0A000 for infinity.
+fn read_moment(bytes: &[u8], data_type: DataType) -> SqlResult<Option<Datum>> {
+    if data_type == DataType::Date {
+        return match bytes.try_into().map(i32::from_be_bytes) {
+            Ok(i32::MAX | i32::MIN) => Err(no_infinity(data_type)),
+            Ok(day) if !base::convert::is_date(day) => Err(out_of_range("date")),
+            Ok(day) => Ok(Some(Datum::Date(day))),
+            Err(_) => Ok(None),
+        };
+    }
+    match bytes.try_into().map(i64::from_be_bytes) {
+        Ok(i64::MAX | i64::MIN) => Err(no_infinity(data_type)),
+        Ok(us) if !base::convert::is_timestamp(us) => Err(out_of_range("timestamp")),
+        Ok(us) => Ok(Some(Datum::Timestamp(us))),
+        Err(_) => Ok(None),
+    }
 }
 
 fn no_infinity(data_type: DataType) -> SqlError {

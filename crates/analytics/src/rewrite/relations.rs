@@ -13,6 +13,7 @@ mod ordering;
 
 use self::expressions::Walk;
 use self::offer::{Offer, Output, name_items, only, quoted};
+use self::ordering::position_of;
 use super::marks::{MARK, shown};
 use super::{bags, correlated, distinct_on, grouping, limits, ordered, ties, windows};
 use base::error::SqlResult;
@@ -464,23 +465,6 @@ impl<'a> Resolver<'a> {
             ControlFlow::Break(error) => Err(error),
         }
     }
-}
-
-/// The position of the item that an expression is; `None` for columns and numbers, and where `*` stands for an unknown
-/// number of items. The planner does not see that rows without duplicates have what they are ordered by.
-fn position_of(e: &Expr, select: &Select) -> Option<Expr> {
-    if matches!(e, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_)) {
-        return None;
-    }
-    let is_same = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. } => item == e,
-        _ => false,
-    };
-    let is_one =
-        |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
-    let at = select.projection.iter().position(is_same)?;
-    let is_known = select.projection[..at].iter().all(is_one);
-    is_known.then(|| sql::parse::parse_expr(&(at + 1).to_string()).ok()).flatten()
 }
 
 /// Which side's column a merged column is.

@@ -4,8 +4,7 @@ use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
 use super::lists;
-use super::ours;
-use super::plain::{Angle, Plain};
+use super::plain::Plain;
 use super::typing::{self, Settled, as_text, no_function};
 use base::DataType;
 use base::expr::{BinaryOperator, Expr as Scalar, Function};
@@ -143,11 +142,6 @@ fn understood(
     match (name, arguments) {
         ("coalesce" | "greatest" | "least" | "nullif", _) => {
             let unified = typing::unified(arguments, schema, &name.to_uppercase(), is_written)?;
-            if name == "nullif"
-                && let Some(made) = ours::null_if(unified.as_deref().unwrap_or(arguments), schema)
-            {
-                return Ok(Some(made));
-            }
             Ok(unified.map(|arguments| renewed(udf, arguments)))
         }
         ("round" | "trunc", [a, digits]) => rounding(name, a, kinds[0], Some(digits), schema),
@@ -169,7 +163,6 @@ fn understood(
             let arguments = vec![(unit, Kind::Known(DataType::Text)), (at, kind)];
             Ok(Some(call(Computation::Scalar(cut), arguments, kind)))
         }
-        ("date_bin", [stride, at, origin]) => ours::date_bin([stride, at, origin], &kinds),
         ("power" | "pow", [a, b]) => power(name, a, b, schema),
         ("sqrt" | "exp" | "ln" | "log10" | "log", [a]) => of_double(name, a, kinds[0]),
         ("log", [base, of]) => logarithm(base, of, &kinds),
@@ -178,18 +171,8 @@ fn understood(
         }
         ("date_part", [unit, at]) => date_part(unit, at, kinds[1]),
         ("array_element" | "array_slice" | "array_has", _) => Ok(lists::function(name, udf, arguments)),
-        (name, [a]) if let Some(angle) = Angle::named(name) => ours::of_angle(name, angle, a, kinds[0]),
-        ("gcd", [a, b]) => ours::divisor(Plain::Divisor, (a, kinds[0]), (b, kinds[1]), is_written),
-        ("lcm", [a, b]) => ours::divisor(Plain::Multiple, (a, kinds[0]), (b, kinds[1]), is_written),
         ("octet_length", [a]) if matches!(kinds[0], Kind::Known(DataType::Char { .. })) => {
             again(vec![shown(a, kinds[0])])
-        }
-        ("justify_hours" | "justify_days" | "justify_interval", [span]) if kinds[0] == Kind::Unknown => {
-            again(vec![typing::literal(span, Kind::Span)?])
-        }
-        ("encode" | "convert_from", [bytes, format]) if kinds[0] == Kind::Unknown => {
-            let bytes = typing::literal(bytes, Kind::Known(DataType::Bytea))?;
-            again(vec![bytes, format.clone()])
         }
         ("quote_literal" | "quote_nullable" | "format", _) => {
             let is_text = |k: &Kind| is_text_or_open(*k);
@@ -197,9 +180,6 @@ fn understood(
                 return Ok(None);
             }
             again(arguments.iter().zip(&kinds).map(|(e, kind)| shown(e, *kind)).collect())
-        }
-        ("array_remove", [list, of]) if let Some(removed) = lists::removed(list, of, schema)? => {
-            Ok(Some(removed))
         }
         // The library's removes the first one only.
         ("array_remove", [_, _]) => {

@@ -4,15 +4,44 @@ use super::evaluated::{Computation, SpanOperation, call};
 use super::functions::{DOUBLE, double, is_integer};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
+use super::lists;
 use super::plain::{Angle, Plain};
 use super::typing::{self, Settled, no_function};
 use base::DataType;
 use base::expr::{Expr as Scalar, Function};
 use datafusion::common::ExprSchema;
 use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::ScalarFunction;
+
+/// A call of one of them; `None` for others. Errors: 42883, 42804; those of literals.
+pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema, is_written: bool) -> Settled {
+    let (name, arguments) = (call_of.name(), call_of.args.as_slice());
+    let kinds: Vec<Kind> = arguments.iter().map(|e| kind_of(e, schema)).collect();
+    let again =
+        |arguments| Ok(Some(Expr::ScalarFunction(ScalarFunction::new_udf(call_of.func.clone(), arguments))));
+    match (name, arguments) {
+        ("nullif", [_, _]) => {
+            let unified = typing::unified(arguments, schema, "NULLIF", is_written)?;
+            Ok(null_if(unified.as_deref().unwrap_or(arguments), schema))
+        }
+        ("date_bin", [stride, at, origin]) => date_bin([stride, at, origin], &kinds),
+        (name, [a]) if let Some(angle) = Angle::named(name) => of_angle(name, angle, a, kinds[0]),
+        ("gcd", [a, b]) => divisor(Plain::Divisor, (a, kinds[0]), (b, kinds[1]), is_written),
+        ("lcm", [a, b]) => divisor(Plain::Multiple, (a, kinds[0]), (b, kinds[1]), is_written),
+        ("justify_hours" | "justify_days" | "justify_interval", [span]) if kinds[0] == Kind::Unknown => {
+            again(vec![typing::literal(span, Kind::Span)?])
+        }
+        ("encode" | "convert_from", [bytes, format]) if kinds[0] == Kind::Unknown => {
+            let bytes = typing::literal(bytes, Kind::Known(DataType::Bytea))?;
+            again(vec![bytes, format.clone()])
+        }
+        ("array_remove", [list, of]) => lists::removed(list, of, schema),
+        _ => Ok(None),
+    }
+}
 
 /// NULLIF of values that are equal without being the same: intervals of one length, zero and minus zero.
-pub(super) fn null_if(arguments: &[Expr], schema: &dyn ExprSchema) -> Option<Expr> {
+fn null_if(arguments: &[Expr], schema: &dyn ExprSchema) -> Option<Expr> {
     let [a, b] = arguments else { return None };
     let kind = kind_of(a, schema);
     let is_ours = matches!(kind.family(), Family::Span | Family::Float) && kind == kind_of(b, schema);
@@ -21,7 +50,7 @@ pub(super) fn null_if(arguments: &[Expr], schema: &dyn ExprSchema) -> Option<Exp
 }
 
 /// A function of an angle, or one that gives it. Errors: 42883; where it is computed 22003.
-pub(super) fn of_angle(name: &str, angle: Angle, a: &Expr, kind: Kind) -> Settled {
+fn of_angle(name: &str, angle: Angle, a: &Expr, kind: Kind) -> Settled {
     let argument = match kind.family() {
         f if f.is_number() => double(a, kind),
         Family::Unknown => typing::literal(a, DOUBLE)?,
@@ -32,12 +61,7 @@ pub(super) fn of_angle(name: &str, angle: Angle, a: &Expr, kind: Kind) -> Settle
 }
 
 /// `gcd` and `lcm` of whole numbers, in the wider type of the two. `None` for others.
-pub(super) fn divisor(
-    operation: Plain,
-    (a, ka): (&Expr, Kind),
-    (b, kb): (&Expr, Kind),
-    is_written: bool,
-) -> Settled {
+fn divisor(operation: Plain, (a, ka): (&Expr, Kind), (b, kb): (&Expr, Kind), is_written: bool) -> Settled {
     if ka.family() != Family::Integer || kb.family() != Family::Integer {
         return Ok(None);
     }
@@ -48,7 +72,7 @@ pub(super) fn divisor(
 }
 
 /// `date_bin(stride, at, origin)`; the library counts nanoseconds, which reach not far. Errors: 42883; those of literals.
-pub(super) fn date_bin([stride, at, origin]: [&Expr; 3], kinds: &[Kind]) -> Settled {
+fn date_bin([stride, at, origin]: [&Expr; 3], kinds: &[Kind]) -> Settled {
     let of_zone = Kind::Known(DataType::TimestampTz);
     let returns = if kinds[1..].contains(&of_zone) { of_zone } else { Kind::Known(DataType::Timestamp) };
     let moment = |e: &Expr, kind: Kind| match kind.family() {

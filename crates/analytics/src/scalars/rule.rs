@@ -7,7 +7,7 @@ use super::super::{bytes_functions, exact_aggregates};
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind, kind_of_field};
-use super::{bits, functions, json, lists, typing, zoned};
+use super::{bits, functions, json, lists, ours, typing, zoned};
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::DataType as Arrow;
@@ -260,7 +260,10 @@ fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Opt
         Expr::Like(like) => Ok(settled_like(like, schema)?.or_else(|| computed_like(like, schema))),
         Expr::ScalarFunction(call) => match zoned::function(call, schema)? {
             Some(zoned) => Ok(Some(zoned)),
-            None => functions::function(call.name(), &call.func, &call.args, schema, is_written),
+            None => match ours::function(call, schema, is_written)? {
+                Some(made) => Ok(Some(made)),
+                None => functions::function(call.name(), &call.func, &call.args, schema, is_written),
+            },
         },
         _ => Ok(None),
     }

@@ -111,3 +111,20 @@ fn no_column(name: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
         .hint("In an expression of ORDER BY names are those of columns, not of the output.")
 }
+
+/// The position of the item that an expression is; `None` for columns and numbers, and where `*` stands for an unknown
+/// number of items. The planner does not see that rows without duplicates have what they are ordered by.
+pub(super) fn position_of(e: &Expr, select: &Select) -> Option<Expr> {
+    if matches!(e, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_)) {
+        return None;
+    }
+    let is_same = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. } => item == e,
+        _ => false,
+    };
+    let is_one =
+        |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    let at = select.projection.iter().position(is_same)?;
+    let is_known = select.projection[..at].iter().all(is_one);
+    is_known.then(|| sql::parse::parse_expr(&(at + 1).to_string()).ok()).flatten()
+}
