@@ -208,21 +208,23 @@ fn replacement_of_all_digits(e: &Expr) -> Result<Option<Expr>, SqlError> {
             }
             Ok(Some(like))
         }
-        Expr::TypedString(typed) => {
-            let Ok(to @ (DataType::Date | DataType::Timestamp | DataType::TimestampTz)) =
-                sql::names::data_type(&typed.data_type)
-            else {
-                return Ok(None);
-            };
-            let ast::Value::SingleQuotedString(text) = &typed.value.value else { return Ok(None) };
-            // Our own reading of dates, in the one form that DataFusion reads.
-            let value = sql::zones::parse(text, to)?;
-            let mut typed = typed.clone();
-            typed.value.value = ast::Value::SingleQuotedString(base::text::display_as(&value, to));
-            Ok(Some(Expr::TypedString(typed)))
-        }
+        Expr::TypedString(typed) => typed_string(typed),
         _ => Ok(None),
     }
+}
+
+/// A date or a moment in the one form that the planner reads. Errors: 22007, 22008.
+fn typed_string(typed: &ast::TypedString) -> SqlResult<Option<Expr>> {
+    let Ok(to @ (DataType::Date | DataType::Timestamp | DataType::TimestampTz)) =
+        sql::names::data_type(&typed.data_type)
+    else {
+        return Ok(None);
+    };
+    let ast::Value::SingleQuotedString(text) = &typed.value.value else { return Ok(None) };
+    let value = sql::zones::parse(text, to)?;
+    let mut typed = typed.clone();
+    typed.value.value = ast::Value::SingleQuotedString(base::text::display_as(&value, to));
+    Ok(Some(Expr::TypedString(typed)))
 }
 
 /// Whether an expression is a text that is no number.
@@ -333,16 +335,8 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         ("age", [from]) => {
             sql::parse::parse_expr(&format!("age(CAST(current_date AS timestamp), {from})")).ok()
         }
-        ("make_timestamptz", [parts @ .., zone]) if parts.len() == 6 => {
-            let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
-            let zone = east_as_minus(zone);
-            sql::parse::parse_expr(&format!("{AT_ZONE}({zone}, make_timestamp({}))", parts.join(", "))).ok()
-        }
-        ("make_timestamptz", parts) if parts.len() == 6 => {
-            let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
-            let made = format!("CAST(make_timestamp({}) AS timestamptz)", parts.join(", "));
-            sql::parse::parse_expr(&made).ok()
-        }
+        ("make_timestamptz", [parts @ .., zone]) if parts.len() == 6 => moment_of_parts(parts, Some(zone)),
+        ("make_timestamptz", parts) if parts.len() == 6 => moment_of_parts(parts, None),
         ("array_fill", [of, Expr::Array(ast::Array { elem, .. })]) if elem.len() == 1 => {
             sql::parse::parse_expr(&format!("array_repeat({of}, {})", elem[0])).ok()
         }
@@ -372,6 +366,17 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         (name, [_]) => other_name(name).map(|other| renamed(function, other)),
         _ => None,
     }
+}
+
+/// `make_timestamptz`, in the session's zone unless another one is given.
+fn moment_of_parts(parts: &[&Expr], zone: Option<&Expr>) -> Option<Expr> {
+    let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+    let made = format!("make_timestamp({})", parts.join(", "));
+    let moment = match zone {
+        Some(zone) => format!("{AT_ZONE}({}, {made})", east_as_minus(zone)),
+        None => format!("CAST({made} AS timestamptz)"),
+    };
+    sql::parse::parse_expr(&moment).ok()
 }
 
 /// The same under another name.

@@ -434,7 +434,7 @@ mod tests {
                 Ok(())
             };
             let fed = records.feed(text.as_bytes(), &mut take).and_then(|()| records.finish(&mut take));
-            fed.map_err(|e| (e.state, e.message)).map(|()| read)
+            fed.map_err(|e| (e.state, e.message.clone())).map(|()| read)
         };
         let mixed = |what: &str| Err((SqlState::BAD_COPY_FILE_FORMAT, format!("{what} found in data")));
         let rows = |rows: &[&str]| Ok(rows.iter().map(|row| row.to_string()).collect::<Vec<_>>());

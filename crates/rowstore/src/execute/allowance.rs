@@ -4,6 +4,9 @@
 //! row wherever the program is executed, though nothing would depend on that. A row costs one unit, and more where its
 //! expressions, conditions and indexes are many.
 
+/// Bytes that are looked at or copied in one unit.
+pub(super) const BYTES_A_UNIT: u64 = 1_024;
+
 /// What is left of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {

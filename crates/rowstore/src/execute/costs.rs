@@ -1,5 +1,6 @@
 //! What rows cost that a program writes or looks at, in units of an [`Allowance`](super::allowance::Allowance).
 
+use super::allowance::BYTES_A_UNIT;
 use crate::store::TableStore;
 use base::TableId;
 use base::expr::Expr;
@@ -8,8 +9,6 @@ use std::collections::BTreeMap;
 
 /// Nodes of an expression that are evaluated in one unit.
 const NODES_A_UNIT: u64 = 8;
-/// Bytes that are looked at or copied in one unit.
-pub(super) const BYTES_A_UNIT: u64 = 1_024;
 /// What it takes to keep one index up to date for one row.
 const INDEX_UNITS: u64 = 2;
 

@@ -1,6 +1,7 @@
 //! INSERT and its ON CONFLICT.
 
-use super::costs::{BYTES_A_UNIT, cost_of_an_insert};
+use super::allowance::BYTES_A_UNIT;
+use super::costs::cost_of_an_insert;
 use super::declared::undeclared_key;
 use super::overlay::{Run, complete};
 use super::statement::{StatementAt, push_returning, satisfies};

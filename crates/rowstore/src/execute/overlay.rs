@@ -1,8 +1,7 @@
 //! A transaction's own writes, not yet in the store.
 
 use super::Prepared;
-use super::allowance::Allowance;
-use super::costs::BYTES_A_UNIT;
+use super::allowance::{Allowance, BYTES_A_UNIT};
 use super::declared::{Declared, Order, mentions, undeclared_key, undeclared_range};
 use super::violation;
 use crate::entries::{IndexStore, Owner};

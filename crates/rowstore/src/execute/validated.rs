@@ -2,7 +2,8 @@
 //!
 //! One that reads or writes much takes several steps, stage by stage.
 
-use super::costs::{BYTES_A_UNIT, Costs};
+use super::allowance::BYTES_A_UNIT;
+use super::costs::Costs;
 use super::declared::{name_of, undeclared_range};
 use super::overlay::{Run, complete};
 use super::violation::{check_row, conflict, duplicate, is_plainly_right, row_text};

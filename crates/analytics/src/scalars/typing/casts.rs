@@ -66,13 +66,7 @@ pub(in super::super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSc
             let text = converted(inner.clone(), list, DataType::Text);
             Ok(Some(if t == DataType::Text { text } else { converted(text, DataType::Text, t) }))
         }
-        // An array of many elements, which is not written out as one of expressions.
-        (Kind::Unknown, Kind::Foreign)
-            if matches!(inner, Expr::Literal(ScalarValue::Utf8(Some(_)), _))
-                && let Some(of) = types::element_type(field.data_type()).and_then(Element::of) =>
-        {
-            literal(inner, Kind::Known(DataType::Array(of))).map(Some)
-        }
+        (Kind::Unknown, Kind::Foreign) => constant_array(inner, field),
         (Kind::Foreign | Kind::Unknown, _) | (_, Kind::Foreign | Kind::Unknown) => Ok(None),
         (Kind::Known(DataType::Time), Kind::Span) => {
             let convert = Scalar::Convert(Box::new(Scalar::Column(0)), DataType::Time, DataType::Interval);
@@ -100,6 +94,16 @@ pub(in super::super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSc
             }
             Ok(cast_known(inner, a, b, schema))
         }
+    }
+}
+
+/// The text of an array of many elements, which is not written out as one of expressions. Errors: those of the text.
+fn constant_array(inner: &Expr, field: &FieldRef) -> Settled {
+    match (inner, types::element_type(field.data_type()).and_then(Element::of)) {
+        (Expr::Literal(ScalarValue::Utf8(Some(_)), _), Some(of)) => {
+            literal(inner, Kind::Known(DataType::Array(of))).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 

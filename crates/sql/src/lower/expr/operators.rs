@@ -93,6 +93,13 @@ impl ExprLowering<'_> {
             BinaryOperator::Concat | BinaryOperator::Subtract if is_json(&left) || is_json(&right) => {
                 self.json_of(left, op, right)
             }
+            _ => self.operated(operator, left, right),
+        }
+    }
+
+    /// An operator over sides of which none is JSON.
+    fn operated(&mut self, operator: BinaryOperator, left: Typed, right: Typed) -> Lowered<Typed> {
+        match operator {
             // What is put together with an array is an array, with bytes it is bytes.
             BinaryOperator::Concat if is_list(&left) || is_list(&right) => Err(Refusal::TooRich),
             BinaryOperator::Concat => {
