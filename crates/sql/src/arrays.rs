@@ -88,11 +88,15 @@ fn bound_array(value: &Datum, data_type: DataType) -> SqlResult<Elements> {
 
 /// The elements of an array in text form as constants.
 fn elements(text: &str, data_type: DataType) -> SqlResult<Vec<Expr>> {
+    let parsed = base::text::array::parse(text)?;
+    // A constant without a type takes that of what it meets; many have to be looked for together.
     let typed = match data_type {
+        DataType::Text | DataType::Varchar { .. } if parsed.len() > WRITTEN_OUT_MAX => Some("text".into()),
         DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => None,
-        _ => Some(crate::parse::parse_expr(&format!("CAST(NULL AS {})", type_name(data_type)))?),
+        _ => Some(type_name(data_type)),
     };
-    let constants = base::text::array::parse(text)?.into_iter().map(|element| {
+    let typed = typed.map(|name| crate::parse::parse_expr(&format!("CAST(NULL AS {name})"))).transpose()?;
+    let constants = parsed.into_iter().map(|element| {
         let Some(element) = element else { return Ok(constant(Value::Null)) };
         // Checked here, so that the message names the element.
         let value = crate::zones::parse(&element, data_type)?;
@@ -249,14 +253,34 @@ fn membership(left: &Expr, right: &Expr, negated: bool) -> Option<Expr> {
     match right {
         Expr::Nested(inner) => membership(left, inner, negated),
         Expr::Cast { expr, data_type: ast::DataType::Array(_), .. } => membership(left, expr, negated),
-        Expr::Array(array) if array.elem.is_empty() => Some(constant(Value::Boolean(negated))),
+        Expr::Array(array) if array.elem.is_empty() => Some(beside(left, constant(Value::Boolean(negated)))),
         Expr::Array(array) => {
             Some(Expr::InList { expr: Box::new(left.clone()), list: array.elem.clone(), negated })
         }
         Expr::Value(value) if value.value == Value::Null => {
-            crate::parse::parse_expr("CAST(NULL AS boolean)").ok()
+            crate::parse::parse_expr("CAST(NULL AS boolean)").ok().map(|unknown| beside(left, unknown))
         }
         _ => None,
+    }
+}
+
+/// A constant that an expression does not change; a parameter in it stays one of the statement's.
+fn beside(left: &Expr, constant: Expr) -> Expr {
+    let is_parameter = |e: &Expr| match placeholder(e) {
+        Some(_) => ControlFlow::Break(()),
+        None => ControlFlow::Continue(()),
+    };
+    if walk::expressions(left, is_parameter).is_continue() {
+        return constant;
+    }
+    let is_null = Expr::Nested(Box::new(Expr::IsNull(Box::new(Expr::Nested(Box::new(left.clone()))))));
+    let result = Box::new(constant);
+    Expr::Case {
+        case_token: ast::helpers::attached_token::AttachedToken::empty(),
+        end_token: ast::helpers::attached_token::AttachedToken::empty(),
+        operand: None,
+        conditions: vec![ast::CaseWhen { condition: is_null, result: *result.clone() }],
+        else_result: Some(result),
     }
 }
 
@@ -359,5 +383,15 @@ mod tests {
         };
         assert_eq!(bound(Datum::Null), "SELECT 1 WHERE CAST(NULL AS BOOLEAN)");
         assert_eq!(bound(Datum::text("{}")), "SELECT 1 WHERE false");
+        let mut s = statement("select $1::int = any(null::int[]), abs($2) <> all('{}'::int[])");
+        write_out(&mut s, &BTreeSet::new()).unwrap();
+        let unknown = "CAST(NULL AS BOOLEAN)";
+        assert_eq!(
+            s.to_string(),
+            format!(
+                "SELECT CASE WHEN (($1::INT) IS NULL) THEN {unknown} ELSE {unknown} END, \
+                 CASE WHEN ((abs($2)) IS NULL) THEN true ELSE true END"
+            )
+        );
     }
 }

@@ -23,18 +23,17 @@ pub(super) fn settle(select: &mut Select, order_by: Option<&mut OrderBy>) -> Sql
     for term in terms.iter_mut() {
         resolve(&mut term.expr, &select.projection)?;
     }
+    // The same once more says nothing, and the planner's operator counts on that.
+    let mut ordered = BTreeSet::new();
+    terms.retain(|term| ordered.insert(term.expr.to_string()));
     let mut left: Vec<Expr> = std::mem::take(on);
     let mut sorted = Vec::with_capacity(left.len());
-    let mut ordered = BTreeSet::new();
     for term in terms.iter() {
         let text = term.expr.to_string();
         match left.iter().position(|e| e.to_string() == text) {
             Some(place) => sorted.push(left.remove(place)),
-            // The same once more says nothing.
-            None if ordered.contains(&text) => {}
             None => break,
         }
-        ordered.insert(text);
     }
     if sorted.len() == terms.len() {
         let open = left.iter().map(|e| OrderByExpr {

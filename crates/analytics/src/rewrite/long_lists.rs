@@ -132,7 +132,7 @@ mod tests {
         let joined = |elements: &str, of: &str| {
             let text = vec![elements; SHORT_MAX + 1].join(",");
             format!(
-                "IN (SELECT elements.element FROM unnest(CAST('{{{text}}}' AS {of}[])) AS elements (element))"
+                "IN (SELECT elements.element FROM UNNEST(CAST('{{{text}}}' AS {of}[])) AS elements (element))"
             )
         };
         assert_eq!(rewritten(&format!("a IN ({})", list("7"))), format!("a {}", joined("7", "BIGINT")));

@@ -83,10 +83,12 @@ impl Plain {
         Ok(match (self, values) {
             (Plain::Bits(bits), [Datum::Int(a), Datum::Int(b)]) => Datum::Int(of_bits(bits, returns, *a, *b)),
             (Plain::Contains, [Datum::Array(whole), Datum::Array(part)]) => {
-                Datum::Bool(part.iter().all(|element| has(whole, element)))
+                let whole = Elements::of(whole);
+                Datum::Bool(part.iter().all(|element| whole.has(element)))
             }
             (Plain::Overlaps, [Datum::Array(a), Datum::Array(b)]) => {
-                Datum::Bool(b.iter().any(|element| has(a, element)))
+                let a = Elements::of(a);
+                Datum::Bool(b.iter().any(|element| a.has(element)))
             }
             (Plain::Remove, [Datum::Array(list), removed]) => {
                 let is_kept = |element: &&Datum| match (element.is_null(), removed.is_null()) {
@@ -125,9 +127,21 @@ fn calendar_part(unit: &str, us: i64, returns: DataType) -> SqlResult<Datum> {
     Ok(if returns == DataType::Double { Datum::Float(value) } else { Datum::Int(value as i64) })
 }
 
-/// Whether an array has an element that is equal; NULL equals nothing.
-fn has(list: &[Datum], wanted: &Datum) -> bool {
-    list.iter().any(|element| element.compare(wanted) == Some(Ordering::Equal))
+/// Elements of an array that are not NULL, in their order: both arrays may be long.
+struct Elements<'a>(Vec<&'a Datum>);
+
+impl Elements<'_> {
+    fn of(list: &[Datum]) -> Elements<'_> {
+        let mut elements: Vec<&Datum> = list.iter().filter(|element| !element.is_null()).collect();
+        elements.sort_by(|a, b| a.compare(b).unwrap_or(Ordering::Equal));
+        Elements(elements)
+    }
+
+    /// Whether one is equal; NULL equals nothing.
+    fn has(&self, wanted: &Datum) -> bool {
+        let found = self.0.binary_search_by(|element| element.compare(wanted).unwrap_or(Ordering::Less));
+        !wanted.is_null() && found.is_ok()
+    }
 }
 
 /// As the processor computes it in the type's width: what is shifted by more than that is shifted by the rest.
@@ -171,6 +185,23 @@ mod tests {
         assert_eq!(of_bits(Bits::Left, DataType::Integer, 1, 33), 2);
         assert_eq!(of_bits(Bits::Left, DataType::SmallInt, 1, 15), -32_768);
         assert_eq!(of_bits(Bits::Right, DataType::BigInt, -8, 1), -4);
+    }
+
+    #[test]
+    fn long_arrays_are_sets_whose_nulls_equal_nothing() {
+        let array = |elements: Vec<Datum>| Datum::Array(elements.into());
+        let is = |of: Plain, a: &Datum, b: &Datum| of.compute(DataType::Boolean, &[a.clone(), b.clone()]);
+        let many = array((0..200_000).rev().map(Datum::Int).collect());
+        let odd = array((0..100_000).map(|n| Datum::Int(2 * n + 1)).collect());
+        let (null, none) = (array(vec![Datum::Null]), array(Vec::new()));
+        let (yes, no) = (Ok(Datum::Bool(true)), Ok(Datum::Bool(false)));
+        assert_eq!(is(Plain::Contains, &many, &odd), yes);
+        assert_eq!(is(Plain::Contains, &odd, &many), no);
+        assert_eq!(is(Plain::Overlaps, &odd, &array(vec![Datum::Null, Datum::Int(7)])), yes);
+        assert_eq!(is(Plain::Overlaps, &null, &null), no);
+        assert_eq!(is(Plain::Contains, &null, &null), no);
+        assert_eq!(is(Plain::Contains, &null, &none), yes);
+        assert_eq!(is(Plain::Contains, &many, &Datum::Null), Ok(Datum::Null));
     }
 
     #[test]

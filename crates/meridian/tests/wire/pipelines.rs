@@ -27,6 +27,8 @@ fn a_pipeline_is_one_transaction() {
         run("select 1 / (k - 1) from t"),
         message(b'D', b"X\0"),
         message(b'P', b"\0select 1"),
+        run("vacuum t"),
+        run("create index concurrently on t (v)"),
     ] {
         let answer = client.ask(&[run("insert into t values (2, 'b')"), failing, sync()]);
         assert!(answer.iter().any(|line| line.starts_with('E')), "{answer:?}");

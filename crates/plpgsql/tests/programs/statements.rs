@@ -275,11 +275,18 @@ fn what_is_held_is_counted() {
     let empty = run.bytes();
     assert!(matches!(run.step(Answer::Done), Request::Execute { .. }));
     let mut held = Vec::new();
+    let mut turns = 0;
     let mut request = run.step(many);
-    while let Request::Notice(_) = request {
-        held.push(run.bytes());
+    loop {
+        match request {
+            Request::Notice(_) => held.push(run.bytes()),
+            Request::GiveWay => turns += 1,
+            _ => break,
+        }
         request = run.step(Answer::Done);
     }
+    // 20 rounds of a few instructions, each of which counts for what is held.
+    assert!((2..10).contains(&turns), "{turns}");
     assert_eq!(request, Request::Done(Outcome::Nothing));
     assert_eq!(held.len(), 21);
     // The rows that are left, the row and the text.
