@@ -98,7 +98,7 @@ fn altered(statement: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     for action in actions {
         let words: Vec<&TokenWithSpan> = action.iter().filter(|t| !is_blank(t)).collect();
         let ends = |t: &&TokenWithSpan| matches!(t.token, Token::Comma | Token::SemiColon | Token::EOF);
-        let length = words.iter().position(ends).unwrap_or(words.len());
+        let length = words.iter().rposition(|t| !ends(t)).map_or(0, |last| last + 1);
         let Some(column) = kept(&words[..length]) else {
             made.extend_from_slice(action);
             continue;
