@@ -226,7 +226,7 @@ mod tests {
                        set without oids, reset (fillfactor, autovacuum_enabled), add c text compression lz4";
         let read_as = "ALTER TABLE ONLY s.t RENAME COLUMN a TO \"~as it is\", RENAME COLUMN b TO \"~as it is\", \
                        RENAME COLUMN \"~as it is\" TO \"~as it is\", RENAME COLUMN \"~as it is\" TO \"~as it is\", \
-                       ADD COLUMN c TEXT";
+                       ADD c TEXT";
         assert_eq!(read(altered), read_as);
     }
 
