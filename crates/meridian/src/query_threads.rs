@@ -231,6 +231,10 @@ impl QueryThreads for QueryThreadsPool {
         sender.send(Job { work, planner }).is_ok()
     }
 
+    fn waits(&self) {
+        runtime::give_up_turn();
+    }
+
     fn has_computed(&self) {
         crate::freed_memory::collect_now_and_then();
     }

@@ -4,13 +4,20 @@
 //! has less: threads that wake up for a moment are not kept waiting, and what is left of a core is the future's.
 //! KEEPS: between two polls a thread competes like all others. Where the system lets nobody raise a priority again, only
 //! the length of slices changes: who wakes up has its turn at once, and shares are equal.
+//!
+//! Futures that have computed for long have their turns on half of the cores, one after the other: a future that is short
+//! finds a thread that polls none of them. KEEPS: a future has a turn while it is polled, and no longer; who waits longest
+//! is next. A poll that waits for another thread gives its turn up ([`give_up_turn`]), so that nobody's turn is kept by who
+//! does not compute.
 
 use crate::threads::{SLICE, compete};
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::OnceLock;
-use std::task::{Context, Poll};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most statements need less.
 const LONG: Duration = Duration::from_millis(20);
@@ -25,11 +32,16 @@ const LONG_SLICE: Duration = Duration::from_millis(5);
 pub struct GivesWay<F> {
     work: F,
     taken: Duration,
+    turns: Turns,
 }
 
 impl<F: Future + Unpin> GivesWay<F> {
     pub fn new(work: F) -> GivesWay<F> {
-        GivesWay { work, taken: Duration::ZERO }
+        GivesWay::among(turns_of_process(), work)
+    }
+
+    fn among(turns: &Arc<Semaphore>, work: F) -> GivesWay<F> {
+        GivesWay { work, taken: Duration::ZERO, turns: Turns { all: turns.clone(), next: None } }
     }
 }
 
@@ -38,6 +50,7 @@ impl<F: Future + Unpin> Future for GivesWay<F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         if self.taken >= LONG {
+            let _turn = ready!(self.turns.poll_next(context));
             let _lowered = Lowered::begin();
             return Pin::new(&mut self.work).poll(context);
         }
@@ -46,6 +59,65 @@ impl<F: Future + Unpin> Future for GivesWay<F> {
         self.taken += began.elapsed();
         polled
     }
+}
+
+/// Turns of all futures of this process that compute for long.
+fn turns_of_process() -> &'static Arc<Semaphore> {
+    static TURNS: OnceLock<Arc<Semaphore>> = OnceLock::new();
+    TURNS.get_or_init(|| {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        Arc::new(Semaphore::new((cores / 2).max(1)))
+    })
+}
+
+/// The turns of one future.
+struct Turns {
+    all: Arc<Semaphore>,
+    /// The one that is waited for.
+    next: Option<Pin<Box<dyn Future<Output = OwnedSemaphorePermit> + Send>>>,
+}
+
+impl Turns {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Turn> {
+        if self.next.is_none()
+            && let Ok(permit) = self.all.clone().try_acquire_owned()
+        {
+            return Poll::Ready(Turn::begin(permit));
+        }
+        let all = self.all.clone();
+        let next = self.next.get_or_insert_with(|| {
+            Box::pin(async { all.acquire_owned().await.expect("nobody closes these turns") })
+        });
+        let permit = ready!(next.as_mut().poll(context));
+        self.next = None;
+        Poll::Ready(Turn::begin(permit))
+    }
+}
+
+thread_local! {
+    /// The turn that the calling thread has.
+    static TURN: RefCell<Option<OwnedSemaphorePermit>> = const { RefCell::new(None) };
+}
+
+/// The calling thread has a turn until this is dropped, or it gives the turn up before.
+struct Turn;
+
+impl Turn {
+    fn begin(permit: OwnedSemaphorePermit) -> Turn {
+        TURN.set(Some(permit));
+        Turn
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        give_up_turn();
+    }
+}
+
+/// The calling thread is going to wait for another one: whoever wants to compute for long has its turn.
+pub fn give_up_turn() {
+    drop(TURN.take());
 }
 
 /// The calling thread competes with less weight until this is dropped.
@@ -102,8 +174,12 @@ fn niceness_of_this() -> Option<i32> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Wake, Waker};
+
+    fn one_turn() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(1))
+    }
 
     struct Nobody;
     impl Wake for Nobody {
@@ -114,12 +190,15 @@ mod tests {
     fn seen(takes: &[Duration]) -> Vec<Option<i32>> {
         let mut seen = Vec::new();
         let mut takes = takes.iter();
-        let mut work = GivesWay::new(std::future::poll_fn(|_| {
-            seen.push(niceness_of_this());
-            let Some(takes) = takes.next() else { return Poll::Ready(()) };
-            std::thread::sleep(*takes);
-            Poll::Pending
-        }));
+        let mut work = GivesWay::among(
+            &one_turn(),
+            std::future::poll_fn(|_| {
+                seen.push(niceness_of_this());
+                let Some(takes) = takes.next() else { return Poll::Ready(()) };
+                std::thread::sleep(*takes);
+                Poll::Pending
+            }),
+        );
         let waker = Waker::from(Arc::new(Nobody));
         while Pin::new(&mut work).poll(&mut Context::from_waker(&waker)).is_pending() {
             assert_eq!(niceness_of_this(), Some(ordinary()), "between two polls");
@@ -133,6 +212,46 @@ mod tests {
         let lowered = Some(ordinary() + if may_raise() { NICENESS } else { 0 });
         assert_eq!(seen(&[LONG, Duration::ZERO]), [Some(ordinary()), lowered, lowered]);
         assert_eq!(niceness_of_this(), Some(ordinary()));
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+    impl Wake for Woken {
+        fn wake(self: Arc<Woken>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn who_computes_for_long_waits_for_its_turn() {
+        let (turns, woken) = (one_turn(), Arc::new(Woken::default()));
+        let waker = Waker::from(woken.clone());
+        let done = || std::future::ready(());
+        let mut waits = long(&turns, done());
+        let has_it = std::future::poll_fn(|_| {
+            assert!(polled(&mut waits, &waker).is_pending(), "there is one turn");
+            Poll::Ready(())
+        });
+        assert!(polled(&mut long(&turns, has_it), &waker).is_ready());
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1, "the turn is over");
+        assert!(polled(&mut waits, &waker).is_ready());
+
+        let mut other = long(&turns, done());
+        let gives_up = std::future::poll_fn(|_| {
+            give_up_turn();
+            polled(&mut other, &waker)
+        });
+        assert!(polled(&mut long(&turns, gives_up), &waker).is_ready());
+        assert_eq!(turns.available_permits(), 1);
+    }
+
+    /// One that has computed for long already.
+    fn long<F: Future + Unpin>(turns: &Arc<Semaphore>, work: F) -> GivesWay<F> {
+        GivesWay { taken: LONG, ..GivesWay::among(turns, work) }
+    }
+
+    fn polled(work: &mut (impl Future<Output = ()> + Unpin), waker: &Waker) -> Poll<()> {
+        Pin::new(work).poll(&mut Context::from_waker(waker))
     }
 
     #[test]

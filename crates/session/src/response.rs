@@ -83,6 +83,13 @@ impl Rows {
     }
 }
 
+/// Rows that are made within one turn of a thread that serves connections: about half a millisecond of work.
+const ROWS_AT_ONCE: usize = 1_024;
+/// Rows whose memory is given back within one turn.
+const DROPPED_AT_ONCE: usize = 10_000;
+/// After fewer rows nobody gives way: most answers have a few.
+const MANY_ROWS: usize = 256;
+
 /// Rows of one of two shapes. Independent of the session: it may be read in pieces.
 pub enum RowStream {
     /// All here already, with the memory that they take if that was counted.
@@ -107,22 +114,30 @@ impl RowStream {
             },
         }
     }
-    /// Up to `limit` more rows as values; empty at the end.
+    /// Up to `limit` more rows as values; empty at the end. Others of the thread have their turn after many rows: who
+    /// reads all of them at once never waits for anything else.
     pub async fn next_rows(&mut self, limit: usize) -> SqlResult<Vec<Vec<Datum>>> {
-        match self {
-            RowStream::Values(rows, _) => Ok(rows.by_ref().take(limit).collect()),
-            RowStream::Batches(stream) => stream.next_rows(limit).await,
+        let rows: Vec<_> = match self {
+            RowStream::Values(rows, _) => rows.by_ref().take(limit).collect(),
+            RowStream::Batches(stream) => stream.next_rows(limit).await?,
+        };
+        if rows.len() >= MANY_ROWS {
+            tokio::task::yield_now().await;
         }
+        Ok(rows)
     }
     /// Every row that is left, counted. Errors: there is no memory for them (53200).
     pub(crate) async fn collect_within(&mut self, memory: &RowsMemory) -> SqlResult<Vec<Vec<Datum>>> {
         let mut all = Vec::new();
         loop {
-            let rows = self.next_rows(8192).await?;
+            let rows = self.next_rows(ROWS_AT_ONCE).await?;
             if rows.is_empty() {
                 return Ok(all);
             }
-            memory.grow(rows.iter().map(|row| row_bytes(row)).sum())?;
+            if let Err(error) = memory.grow(rows.iter().map(|row| row_bytes(row)).sum()) {
+                drop_in_turns(all).await;
+                return Err(error);
+            }
             all.extend(rows);
         }
     }
@@ -130,12 +145,20 @@ impl RowStream {
     pub async fn collect(&mut self) -> SqlResult<Vec<Vec<Datum>>> {
         let mut all = Vec::new();
         loop {
-            let rows = self.next_rows(8192).await?;
+            let rows = self.next_rows(ROWS_AT_ONCE).await?;
             if rows.is_empty() {
                 return Ok(all);
             }
             all.extend(rows);
         }
+    }
+}
+
+/// Gives memory of many rows back: as long as it takes to fill it.
+async fn drop_in_turns(mut rows: Vec<Vec<Datum>>) {
+    while rows.len() > DROPPED_AT_ONCE {
+        rows.truncate(rows.len() - DROPPED_AT_ONCE);
+        tokio::task::yield_now().await;
     }
 }
 
@@ -225,4 +248,31 @@ pub struct Notice {
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn who_reads_many_rows_gives_others_their_turns() {
+        let turns = |count: usize| {
+            let mut stream = RowStream::values(vec![vec![Datum::Int(1)]; count]);
+            let mut reading = pin!(stream.collect());
+            let mut turns = 0;
+            loop {
+                match reading.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(rows) => {
+                        assert_eq!(rows.unwrap().len(), count);
+                        return turns;
+                    }
+                    Poll::Pending => turns += 1,
+                }
+            }
+        };
+        assert_eq!(turns(3 * ROWS_AT_ONCE), 3);
+        assert_eq!(turns(MANY_ROWS - 1), 0, "most answers have a few rows");
+    }
 }

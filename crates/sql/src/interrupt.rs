@@ -39,6 +39,10 @@ pub trait QueryThreads: Send + Sync {
     /// Has a thread of its own do `work`, and does not wait. `false`: no more threads to be had, and nothing is done.
     fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool;
 
+    /// The calling thread, which serves connections, is going to wait for another one: what it computed for does not
+    /// compute meanwhile.
+    fn waits(&self);
+
     /// A thread that serves connections has walked a statement's tree: what that took may be given back.
     fn has_computed(&self);
 }
@@ -148,7 +152,7 @@ pub fn aside<T: Send>(threads: Option<&dyn QueryThreads>, work: impl FnOnce() ->
     if IS_ASIDE.get() || !has_others() {
         return work();
     }
-    tokio::task::block_in_place(|| on_thread(threads, work))
+    waiting(threads, || on_thread(threads, work))
 }
 
 /// Computes for a statement, aside if its text is long.
@@ -162,7 +166,7 @@ pub fn for_text<T: Send>(
 ) -> SqlResult<T> {
     during(handle, || match threads {
         Some(threads) if text_bytes > SHORT_BYTES && !IS_ASIDE.get() && has_others() => {
-            tokio::task::block_in_place(|| {
+            waiting(threads, || {
                 let _place = threads.places().take(check)?;
                 on_thread(threads, work)
             })
@@ -175,6 +179,12 @@ pub fn for_text<T: Send>(
             made
         }
     })
+}
+
+/// Waits for another thread. Others take over what the calling thread serves.
+fn waiting<T>(threads: &dyn QueryThreads, wait: impl FnOnce() -> T) -> T {
+    threads.waits();
+    tokio::task::block_in_place(wait)
 }
 
 /// Whether this thread serves connections that another one can take over.
@@ -212,7 +222,7 @@ pub fn apart<T: Send + 'static>(
     let Some(threads) = threads else { return work() };
     match (IS_ASIDE.get(), has_others()) {
         (true, _) => on_own_thread(threads, work),
-        (false, true) => tokio::task::block_in_place(|| {
+        (false, true) => waiting(threads, || {
             let is_long = CURRENT.with(|current| {
                 current.borrow().as_ref().is_some_and(|current| current.handle.tree().is_some())
             });
@@ -238,25 +248,37 @@ pub async fn elsewhere<T: Send + 'static>(
 ) -> SqlResult<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let current = Current { handle: handle.clone(), progress: Arc::default() };
-    // Kept here too until it is begun: there may be no thread for it.
-    let work = Arc::new(Mutex::new(Some(carried(work))));
-    let theirs = work.clone();
-    let is_started = threads.start(Box::new(move || {
-        let work = theirs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(work) = work else { return };
-        IS_ASIDE.set(true);
-        // Nobody may listen any more.
-        _ = sender.send(catch_unwind(AssertUnwindSafe(|| with_current(current, work))));
-    }));
-    if !is_started {
-        let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
-        return Ok(work.expect("nobody else took it")());
+    // Nobody may listen any more.
+    let left = handed_over(threads, current, carried(work), move |made| _ = sender.send(made));
+    if let Some(work) = left {
+        return Ok(work());
     }
     match receiver.await {
         Ok(Ok(made)) => Ok(made),
         Ok(Err(panic)) => resume_unwind(panic),
         Err(_) => Err(ended_without_result()),
     }
+}
+
+/// Begins work on a thread that gives way, and tells what it made. Gives it back if there are no more threads to be had.
+fn handed_over<T, W: FnOnce() -> T + Send + 'static>(
+    threads: &dyn QueryThreads,
+    current: Current,
+    work: W,
+    tell: impl FnOnce(std::thread::Result<T>) + Send + 'static,
+) -> Option<W> {
+    let work = Arc::new(Mutex::new(Some(work)));
+    let theirs = work.clone();
+    let is_started = threads.start(Box::new(move || {
+        let work = theirs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(work) = work else { return };
+        IS_ASIDE.set(true);
+        tell(catch_unwind(AssertUnwindSafe(|| with_current(current, work))));
+    }));
+    if is_started {
+        return None;
+    }
+    work.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 fn ended_without_result() -> SqlError {
@@ -273,22 +295,15 @@ fn on_own_thread<T: Send + 'static>(
     // What the statement's tree takes is accounted for as long as it is there.
     let tree = statement.handle.tree();
     let (sender, receiver) = sync_channel(1);
-    let work = Arc::new(Mutex::new(Some(carried(work))));
-    let theirs = work.clone();
-    let is_started = threads.start(Box::new(move || {
-        let work = theirs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(work) = work else { return };
-        IS_ASIDE.set(true);
-        let progress = current.progress.clone();
+    let finished = progress.clone();
+    let left = handed_over(threads, current, carried(work), move |made| {
         // Nobody may listen any more.
-        _ = sender.send(catch_unwind(AssertUnwindSafe(|| with_current(current, work))));
+        _ = sender.send(made);
         drop(tree);
-        progress.finish();
-    }));
-    if !is_started {
-        // No more threads to be had: here, then.
-        let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
-        return work.expect("nobody else took it")();
+        finished.finish();
+    });
+    if let Some(work) = left {
+        return work();
     }
     let mut grace_ends_at = None;
     loop {
@@ -330,6 +345,7 @@ mod tests {
             true
         }
         fn has_computed(&self) {}
+        fn waits(&self) {}
     }
 
     fn threads() -> Threads {

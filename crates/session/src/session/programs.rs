@@ -179,7 +179,13 @@ impl Session {
         let memory = self.gateway.rows_memory("variables and rows of a function");
         let (mut returned, mut returned_bytes) = (Vec::new(), 0);
         let (mut answer, mut took) = (Answer::Done, Duration::ZERO);
+        let mut turn_began = Instant::now();
         loop {
+            // What a statement waits for may always be there: then nothing else would end the turn.
+            if turn_began.elapsed() >= TURN {
+                tokio::task::yield_now().await;
+                turn_began = Instant::now();
+            }
             let request;
             (run, request, took) = self.stepped(run, answer, took).await?;
             hold(&memory, run.bytes() + returned_bytes)?;
@@ -228,20 +234,22 @@ impl Session {
     }
 
     /// The next step of a program, what it asks for, and how long it took. `before` is what the step before took: one
-    /// over large values takes long, and so will the next.
+    /// over large values takes long, and so will the next. So does one that is given many rows.
     async fn stepped(
         &self,
         mut run: Run,
         answer: Answer,
         before: Duration,
     ) -> SqlResult<(Run, Request, Duration)> {
+        let has_many = matches!(&answer, Answer::Result(result) if result.rows.len() > MANY_ROWS);
         let step = move || {
             let began = Instant::now();
             let request = run.step(answer);
             (run, request, began.elapsed())
         };
+        let is_long = before >= LONG_STEP || has_many;
         match self.gateway.threads() {
-            Some(threads) if before >= LONG_STEP => interrupt::elsewhere(threads, &self.cancel, step).await,
+            Some(threads) if is_long => interrupt::elsewhere(threads, &self.cancel, step).await,
             _ => Ok(step()),
         }
     }
@@ -263,8 +271,13 @@ impl Session {
     }
 }
 
+/// A program lets others of its thread go first after this time.
+const TURN: Duration = Duration::from_millis(1);
 /// Others of a thread that serves connections do not wait for steps of this length.
 const LONG_STEP: Duration = Duration::from_millis(1);
+
+/// Rows that a step looks at within a millisecond.
+const MANY_ROWS: usize = 10_000;
 
 /// The name of the savepoints that programs set; no client can say it.
 const SAVEPOINT: &str = {

@@ -8,6 +8,7 @@ use crate::session::{Prepared, Session};
 use base::error::SqlResult;
 use base::{Datum, SqlError, SqlState};
 use plpgsql::{QueryResult, Run, Value, Wants};
+use sql::interrupt;
 use std::sync::Arc;
 
 /// An error of a statement, which says in which one it is.
@@ -66,9 +67,13 @@ impl Session {
             using.into_iter().map(|value| as_parameter(value, zone)).unzip();
         let hints: Vec<_> = hints.into_iter().map(Some).collect();
         self.reserve_tree(text)?;
-        let statement = parsed(text)?;
-        refuse(&statement)?;
-        let prepared = Prepared::new(self, text, Some(statement), &hints).map_err(unplaced)?;
+        // A program can make a text of any length.
+        let prepare = || {
+            let statement = parsed(text)?;
+            refuse(&statement)?;
+            Prepared::new(self, text, Some(statement), &hints).map_err(unplaced)
+        };
+        let prepared = interrupt::for_text(self.gateway.threads(), &self.cancel, text.len(), prepare)?;
         if prepared.parameters.len() > parameters.len() {
             let message = format!("there is no parameter ${}", parameters.len() + 1);
             return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
