@@ -10,7 +10,7 @@
 //! is next. A poll that waits for another thread gives its turn up ([`give_up_turn`]), so that nobody's turn is kept by who
 //! does not compute.
 
-use crate::threads::{SLICE, compete};
+use crate::threads::{LONG_SLICE, SLICE, compete};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -24,9 +24,6 @@ const LONG: Duration = Duration::from_millis(20);
 
 /// A tenth of the weight of others. The least would be a seventieth, but others may wait for what the future has locked.
 const NICENESS: i32 = 10;
-
-/// Who has shorter slices and wakes up does not wait for the end of one like this.
-const LONG_SLICE: Duration = Duration::from_millis(5);
 
 /// A future that gives way once its polls have taken [`LONG`] together.
 pub struct GivesWay<F> {

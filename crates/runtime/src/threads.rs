@@ -84,12 +84,10 @@ pub fn give_way(niceness: i32) {
 
 /// The same for another thread of this process, which has not ended: its id may be another thread's then.
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "the standard library has no call for a thread's niceness")]
 pub fn lower(thread: ThreadId, niceness: i32) {
-    // SAFETY: takes and returns integers. On Linux this is about a thread, not about its process.
-    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, thread.0.cast_unsigned(), niceness) };
-    let error = std::io::Error::last_os_error();
-    if result != 0 && error.raw_os_error() != Some(libc::ESRCH) {
+    if let Err(error) = set_priority(thread, niceness, LONG_SLICE)
+        && error.raw_os_error() != Some(libc::ESRCH)
+    {
         tracing::warn!("a background thread runs at normal priority: {error}");
     }
 }
@@ -98,6 +96,10 @@ pub fn lower(thread: ThreadId, niceness: i32) {
 /// several threads; beside others that compute, each of them waits for about as many slices as there are threads that
 /// want the core. Linux' own slices depend on the number of cores: 1.4 ms with two.
 pub const SLICE: Duration = Duration::from_micros(500);
+
+/// Slices of threads that give way. Who has shorter ones and wakes up has the core at once; with equal ones it would wait for
+/// the end of a slice, and the system looks for that every 4 ms or so, however little weight the running thread has.
+pub(crate) const LONG_SLICE: Duration = Duration::from_millis(5);
 
 /// Gives the calling thread, and those that it will start, slices of this length on a core: who wakes up for a moment has
 /// its turn sooner, and everybody keeps the same share. Systems without such slices (Linux before 6.12) go on as they were.
@@ -111,8 +113,15 @@ pub fn run_in_slices(slice: Duration) {
 
 /// How the calling thread, and those that it will start, compete for a core.
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "the standard library has no call for a thread's slices")]
 pub(crate) fn compete(niceness: i32, slice: Duration) {
+    if let Err(error) = set_priority(current_thread(), niceness, slice) {
+        tracing::debug!("a thread keeps its priority and slices: {error}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "the standard library has no call for a thread's priority and slices")]
+fn set_priority(thread: ThreadId, niceness: i32, slice: Duration) -> std::io::Result<()> {
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: libc::SCHED_OTHER as u32,
@@ -123,11 +132,10 @@ pub(crate) fn compete(niceness: i32, slice: Duration) {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the system reads the attributes, which tell their size, while the call runs; 0 is the calling thread.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-    if result != 0 {
-        tracing::debug!("a thread keeps its priority and slices: {}", std::io::Error::last_os_error());
-    }
+    // SAFETY: the system reads the attributes, which tell their size, while the call runs. On Linux this is about a
+    // thread, not about its process.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, thread.0, &raw const attributes, 0) };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Niceness of the thread that the process began with.

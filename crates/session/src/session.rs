@@ -58,6 +58,7 @@ mod temporary;
 mod timeouts;
 mod told;
 mod transaction;
+mod trees;
 mod triggers;
 mod turns;
 mod user_types;

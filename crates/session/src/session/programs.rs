@@ -18,6 +18,7 @@ mod triggers;
 use super::Session;
 use super::attempts::Attempts;
 use super::transaction::Transaction;
+use super::turns::Turn;
 use crate::response::{Notice, Response};
 use analytics::RowsMemory;
 use base::error::SqlResult;
@@ -179,13 +180,10 @@ impl Session {
         let memory = self.gateway.rows_memory("variables and rows of a function");
         let (mut returned, mut returned_bytes) = (Vec::new(), 0);
         let (mut answer, mut took) = (Answer::Done, Duration::ZERO);
-        let mut turn_began = Instant::now();
+        let mut turn = Turn::begin();
         loop {
             // What a statement waits for may always be there: then nothing else would end the turn.
-            if turn_began.elapsed() >= TURN {
-                tokio::task::yield_now().await;
-                turn_began = Instant::now();
-            }
+            turn.give_way().await;
             let request;
             (run, request, took) = self.stepped(run, answer, took).await?;
             hold(&memory, run.bytes() + returned_bytes)?;
@@ -271,8 +269,6 @@ impl Session {
     }
 }
 
-/// A program lets others of its thread go first after this time.
-const TURN: Duration = Duration::from_millis(1);
 /// Others of a thread that serves connections do not wait for steps of this length.
 const LONG_STEP: Duration = Duration::from_millis(1);
 
