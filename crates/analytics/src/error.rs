@@ -91,6 +91,10 @@ fn from_arrow(error: &ArrowError) -> SqlError {
 
 fn schema(error: &SchemaError) -> SqlError {
     match error {
+        // As the planner calls subqueries that it joins.
+        SchemaError::FieldNotFound { field, .. } if field.flat_name().contains("__correlated_sq") => {
+            SqlError::unsupported("a subquery that depends on the query around it in this way")
+        }
         SchemaError::FieldNotFound { field, .. } => {
             let name = match &field.relation {
                 Some(relation) => format!("{}.{}", relation.table(), field.name),

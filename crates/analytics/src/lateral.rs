@@ -8,6 +8,8 @@
 
 mod limited;
 
+pub(super) use limited::bounds;
+
 use super::lifted_subqueries::columns;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, NullHandling, Result, TableReference};
@@ -36,14 +38,7 @@ fn beside(join: &Join) -> Result<Option<LogicalPlan>> {
         JoinType::Left if join.on.is_empty() && join.filter.as_ref().is_none_or(is_true) => true,
         _ => return Ok(None),
     };
-    let (subquery, alias) = match join.right.as_ref() {
-        LogicalPlan::Subquery(subquery) => (&subquery.subquery, None),
-        LogicalPlan::SubqueryAlias(SubqueryAlias { input, alias, .. }) => match input.as_ref() {
-            LogicalPlan::Subquery(subquery) => (&subquery.subquery, Some(alias)),
-            _ => return Ok(None),
-        },
-        _ => return Ok(None),
-    };
+    let Some((subquery, alias)) = lateral_of(&join.right) else { return Ok(None) };
     let left = join.left.as_ref();
     let mut graft = Graft { left, is_outer, made: 0 };
     let (input, mut exprs, values) = match limited::joined(left, subquery, is_outer)? {
@@ -72,6 +67,18 @@ fn beside(join: &Join) -> Result<Option<LogicalPlan>> {
         Some(condition) => LogicalPlan::Filter(Filter::try_new(condition, Arc::new(made))?),
         None => made,
     }))
+}
+
+/// The lateral subquery that is a join's right side, and what it is called.
+pub(super) fn lateral_of(right: &LogicalPlan) -> Option<(&LogicalPlan, Option<&TableReference>)> {
+    match right {
+        LogicalPlan::Subquery(subquery) => Some((&subquery.subquery, None)),
+        LogicalPlan::SubqueryAlias(SubqueryAlias { input, alias, .. }) => match input.as_ref() {
+            LogicalPlan::Subquery(subquery) => Some((&subquery.subquery, Some(alias))),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn is_true(e: &Expr) -> bool {

@@ -100,9 +100,9 @@ fn plan_apart(
         // A function of something whose type nobody knows is one of text.
         Err(e) if e.state == base::SqlState::UNDEFINED_FUNCTION => {
             *parameters = declared.clone();
-            let Some(typed) = super::rewrite::with_typed_arguments(statement, &declared) else {
-                return Err(e);
-            };
+            let typed = super::rewrite::with_typed_spans(statement, &e);
+            let typed = typed.or_else(|| super::rewrite::with_typed_arguments(statement, &declared));
+            let Some(typed) = typed else { return Err(e) };
             fenced(|| plan_now(context, &typed, parameters, with_hidden)).map_err(|_| e)
         }
         planned => planned,
@@ -133,6 +133,7 @@ fn plan_now(
         None => {
             let mut rewritten = statement.clone();
             cast_label_parameters(&mut rewritten, parameters)?;
+            call_bare_words(&mut rewritten);
             analytics.system.gather(&mut rewritten);
             super::rewrite::rewrite(&mut rewritten, analytics)?;
             let for_catalog = analytics.system.rewrite(&rewritten);
@@ -173,6 +174,7 @@ fn plan_now(
         }
     };
     find_cast_parameters(statement, parameters);
+    find_limit_parameters(statement, parameters);
     find_parameters(&written, parameters)?;
     let is_constant = parameters.0.is_empty() && !depends_on_time(&written).map_err(sql_error)?;
     let optimized = match is_constant {
@@ -182,7 +184,8 @@ fn plan_now(
     let shape = optimized.as_ref().unwrap_or(&written).schema();
     let fields: Vec<_> = shape.fields().iter().cloned().collect();
     super::complexity::check_width(fields.len())?;
-    let mut shown = shown_names(statement, fields.len()).into_iter();
+    let mut shown = super::output::shown_names(statement, fields.len()).into_iter();
+    let modifiers = super::output::modifiers(statement, fields.len());
     let columns = fields
         .iter()
         .enumerate()
@@ -199,6 +202,11 @@ fn plan_now(
                 if type_oid(stored) == column.type_oid {
                     column.type_modifier = type_modifier(stored);
                 }
+            }
+            if let Some(Some((oid, modifier))) = modifiers.get(n)
+                && *oid == column.type_oid
+            {
+                column.type_modifier = *modifier;
             }
             if let Some(element) = types::element_type(field.data_type()) {
                 column.type_oid = array_oid(type_oid(element));
@@ -241,10 +249,23 @@ fn settled(names: &Names<'_>, statement: &Statement, planning: &MemoryReservatio
     if !names.asks_catalog {
         planned = super::set_types::settle(planned).map_err(sql_error)?;
         super::checks::refuse_misread(&planned).map_err(sql_error)?;
+        super::window_arguments::check(&planned).map_err(sql_error)?;
+        super::recursive_types::check(&planned).map_err(sql_error)?;
+        planned = unnested(planned, planning)?;
         planned = super::lifted_subqueries::lift(planned).map_err(sql_error)?;
         planned = super::barriers::place(planned).map_err(sql_error)?;
     }
     super::scalars::settle(planned, true).map_err(sql_error)
+}
+
+/// The plan without subqueries that the planner has no join for. Errors: 54001 where that makes it too large.
+fn unnested(plan: LogicalPlan, planning: &MemoryReservation) -> SqlResult<LogicalPlan> {
+    let (plan, is_changed) = super::unnesting::settle(plan).map_err(sql_error)?;
+    if is_changed {
+        let bytes = super::complexity::check(&plan)?;
+        planning.try_resize(bytes as usize).map_err(|e| sql_error(e))?;
+    }
+    Ok(plan)
 }
 
 /// Whether the planner took a qualified name for a part of a column.
@@ -278,6 +299,43 @@ fn find_cast_parameters(statement: &Statement, parameters: &mut ParameterTypes) 
             && !data_type.to_string().to_lowercase().contains("reg")
         {
             parameters.found(n, types::from_arrow(field.data_type()));
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// Parameters that are the whole of LIMIT or OFFSET count rows.
+fn find_limit_parameters(statement: &Statement, parameters: &mut ParameterTypes) {
+    struct Limits<'p>(&'p mut ParameterTypes);
+    impl ast::Visitor for Limits<'_> {
+        type Break = ();
+        fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
+            let Some(ast::LimitClause::LimitOffset { limit, offset, .. }) = &query.limit_clause else {
+                return ControlFlow::Continue(());
+            };
+            for e in limit.iter().chain(offset.iter().map(|offset| &offset.value)) {
+                if let ast::Expr::Value(value) = e
+                    && let ast::Value::Placeholder(name) = &value.value
+                    && let Ok(n) = sql::lower::expr::placeholder(name)
+                {
+                    self.0.found(n, DataType::BigInt);
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = sql::walk::Walk::walk(statement, &mut Limits(parameters));
+}
+
+/// `current_schema` is a call without its brackets.
+fn call_bare_words(statement: &mut Statement) {
+    let _: ControlFlow<()> = walk::expressions_mut(statement, |e| {
+        if let ast::Expr::Identifier(ident) = &*e
+            && ident.quote_style.is_none()
+            && ident.value.eq_ignore_ascii_case("current_schema")
+            && let Ok(call) = sql::parse::parse_expr("current_schema()")
+        {
+            *e = call;
         }
         ControlFlow::Continue(())
     });
@@ -382,27 +440,4 @@ fn with_distinct_names(statement: &Statement) -> Statement {
             _ => return statement,
         }
     }
-}
-
-/// PostgreSQL's names for the output columns, where they follow from the text.
-fn shown_names(statement: &Statement, count: usize) -> Vec<Option<String>> {
-    let Statement::Query(query) = statement else { return Vec::new() };
-    let mut body = query.body.as_ref();
-    let select = loop {
-        match body {
-            ast::SetExpr::Select(select) => break select,
-            ast::SetExpr::Query(inner) => body = inner.body.as_ref(),
-            ast::SetExpr::SetOperation { left, .. } => body = left,
-            _ => return Vec::new(),
-        }
-    };
-    if select.projection.len() != count {
-        return Vec::new();
-    }
-    let name = |item: &ast::SelectItem| match item {
-        ast::SelectItem::UnnamedExpr(e) => Some(output_name(e)),
-        ast::SelectItem::ExprWithAlias { alias, .. } => Some(names::fold(alias)),
-        _ => None,
-    };
-    select.projection.iter().map(name).collect()
 }

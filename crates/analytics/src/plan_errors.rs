@@ -120,6 +120,11 @@ const FIXED: &[(&str, SqlState, &str)] = &[
         "OPERATOR(…) is not supported",
     ),
     (
+        "Accessing outer reference columns",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "a subquery that depends on the query around it in this way is not supported",
+    ),
+    (
         "undecorrelated Subquery",
         SqlState::FEATURE_NOT_SUPPORTED,
         "a subquery that depends on the query around it in this way is not supported",

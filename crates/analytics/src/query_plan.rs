@@ -34,6 +34,7 @@ pub struct QueryPlan {
 pub(super) fn optimize(state: &SessionState, plan: &LogicalPlan) -> SqlResult<LogicalPlan> {
     // What a parameter is, its value says.
     let settled = super::scalars::settle(plan.clone(), false).map_err(sql_error)?;
+    let settled = super::groups_over_joins::settle(settled).map_err(sql_error)?;
     let optimized = super::memory::folding(|| state.optimize(&settled)).and_then(super::collapse::collapse);
     optimized.and_then(super::shared::share).map_err(|error| match sql_error(error) {
         // Names were resolved when the plan was made: the planner has lost one of a query around this one.

@@ -26,10 +26,11 @@ mod windows;
 pub(super) use marks::shown;
 pub(super) use qualifiers::{missing_relation, told_from_columns};
 pub(super) use shapes::rewrite as rewrite_shapes;
-pub(super) use typed_arguments::with_typed_arguments;
+pub(super) use typed_arguments::{with_typed_arguments, with_typed_spans};
 
 use super::engine::Analytics;
 use super::json_functions;
+use super::window_arguments;
 use super::zones::{AT_UTC, AT_ZONE, TRUNCATED_AT_ZONE};
 pub(super) use aggregates::has_aggregate;
 use base::error::SqlResult;
@@ -133,6 +134,7 @@ fn refuse_clauses(e: &Expr, is_scalar: &dyn Fn(&str) -> bool) -> SqlResult<()> {
         let told = format!("function {name} does not exist");
         return Err(SqlError::new(base::SqlState::UNDEFINED_FUNCTION, told));
     }
+    window_arguments::refuse_none(call)?;
     let (clause, what) = match (&call.filter, &call.over) {
         (Some(_), _) => ("FILTER", "an aggregate function"),
         (None, Some(_)) => ("OVER", "a window function nor an aggregate function"),

@@ -23,7 +23,8 @@ mod typing;
 mod written;
 mod zoned;
 
-pub(super) use kinds::{arrow_span, span};
+pub(super) use inference::kind_of;
+pub(super) use kinds::{Family, Kind, arrow_span, span};
 pub(super) use rule::{Operators, settle};
 pub(super) use written::{cast_to_interval, power_of_negative};
 

@@ -5,9 +5,11 @@ use super::types;
 use base::enumeration::EnumType;
 use base::error::SqlState;
 use base::{DataType, Datum, SqlError};
+use datafusion::arrow::datatypes::Field;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{NullEquality, Result, ScalarValue};
 use datafusion::error::DataFusionError;
+use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Projection, Union};
 use std::sync::Arc;
 
@@ -87,14 +89,23 @@ fn typed(inputs: &[Arc<LogicalPlan>]) -> Result<Vec<Arc<LogicalPlan>>> {
             continue;
         }
         for input in &mut inputs {
-            let Some(Literal::Text(text)) = literal(input, n) else { continue };
+            let text = match literal(input, n) {
+                Some(Literal::Text(text)) => text,
+                Some(Literal::Parameter(parameter)) => {
+                    let field = Arc::new(Field::new("", first.clone(), true));
+                    let typed = Expr::Placeholder(Placeholder::new_with_field(parameter, Some(field)));
+                    *input = Arc::new(with_value(input, n, typed)?);
+                    continue;
+                }
+                _ => continue,
+            };
             let value = sql::zones::parse(text.trim(), unlimited(data_type)).map_err(external)?;
             let scalar = match value {
                 Datum::Decimal(d) => ScalarValue::Decimal128(Some(d.units()), 38, d.scale() as i8),
                 value => types::scalar(&value, data_type)
                     .ok_or_else(|| external(SqlError::internal("a literal of this type")))?,
             };
-            *input = Arc::new(with_value(input, n, scalar)?);
+            *input = Arc::new(with_value(input, n, Expr::Literal(scalar, None))?);
         }
     }
     Ok(inputs)
@@ -111,6 +122,8 @@ fn unlimited(data_type: DataType) -> DataType {
 enum Literal {
     Text(String),
     Null,
+    /// A parameter that nothing gives a type.
+    Parameter(String),
 }
 
 /// The literal that a column is, if nothing gives it a type.
@@ -127,16 +140,17 @@ fn literal(plan: &LogicalPlan, column: usize) -> Option<Literal> {
             _,
         ) => Some(Literal::Text(text)),
         Expr::Literal(value, _) if value.is_null() => Some(Literal::Null),
+        Expr::Placeholder(parameter) if parameter.field.is_none() => Some(Literal::Parameter(parameter.id)),
         _ => None,
     }
 }
 
 /// The operand with a value in the place of a column.
-fn with_value(plan: &LogicalPlan, column: usize, value: ScalarValue) -> Result<LogicalPlan> {
+fn with_value(plan: &LogicalPlan, column: usize, value: Expr) -> Result<LogicalPlan> {
     let LogicalPlan::Projection(projection) = plan else { return Ok(plan.clone()) };
     let mut exprs = projection.expr.clone();
     let (_, field) = projection.schema.qualified_field(column);
-    exprs[column] = Expr::Literal(value, None).alias(field.name());
+    exprs[column] = value.alias(field.name());
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, projection.input.clone())?))
 }
 

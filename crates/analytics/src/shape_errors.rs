@@ -28,6 +28,10 @@ pub(super) fn refused(message: &str) -> Option<SqlError> {
         let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
         return with(SqlState::INVALID_COLUMN_REFERENCE, message.into());
     }
+    if message.contains("aggregate with DISTINCT, ORDER BY expressions") {
+        let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+        return with(SqlState::INVALID_COLUMN_REFERENCE, message.into());
+    }
     if message.contains("DISTINCT ON expressions must match") {
         let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
         return with(SqlState::INVALID_COLUMN_REFERENCE, message.into());

@@ -198,10 +198,8 @@ impl Portals {
         }
         stream.send(Out::CommandComplete(CommandComplete::new(rows.complete(count as u64))))?;
         // Clients that fetch in portions ask once more, and are told that there is nothing left.
-        if limit > 0 {
-            rows.stream = RowStream::empty();
-            portal.state = PortalState::Suspended { rows };
-        }
+        rows.stream = RowStream::empty();
+        portal.state = PortalState::Suspended { rows };
         Ok(Ok(None))
     }
 

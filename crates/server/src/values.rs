@@ -138,6 +138,9 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
             8 => bytes.try_into().ok().map(|b| Datum::Float(f64::from_be_bytes(b))),
             _ => None,
         },
+        DataType::Numeric { .. } if matches!(bytes, [_, _, _, _, 0xc0 | 0xd0 | 0xf0, 0, ..]) => {
+            return Err(SqlError::unsupported("NaN and infinities of type numeric"));
+        }
         DataType::Numeric { .. } => read_numeric(bytes).map(Datum::Decimal),
         DataType::Text | DataType::Varchar { .. } | DataType::Char { .. } => {
             Some(Datum::text(text_of(bytes, number)?))

@@ -253,15 +253,23 @@ pub fn output_name(e: &ast::Expr) -> String {
         E::AtTimeZone { .. } => "timezone".into(),
         E::Interval(_) => "interval".into(),
         E::Array(_) => "array".into(),
-        E::Subquery(query) => match query.body.as_ref() {
-            ast::SetExpr::Select(select) => match select.projection.first() {
-                Some(ast::SelectItem::UnnamedExpr(e)) => output_name(e),
-                Some(ast::SelectItem::ExprWithAlias { alias, .. }) => names::fold(alias),
-                _ => "?column?".into(),
-            },
+        E::Subquery(query) => name_of_first(&query.body),
+        E::Value(v) if matches!(v.value, ast::Value::Boolean(_)) => "bool".into(),
+        _ => "?column?".into(),
+    }
+}
+
+/// The name of a query's first column.
+fn name_of_first(body: &ast::SetExpr) -> String {
+    match body {
+        ast::SetExpr::Select(select) => match select.projection.first() {
+            Some(ast::SelectItem::UnnamedExpr(e)) => output_name(e),
+            Some(ast::SelectItem::ExprWithAlias { alias, .. }) => names::fold(alias),
             _ => "?column?".into(),
         },
-        E::Value(v) if matches!(v.value, ast::Value::Boolean(_)) => "bool".into(),
+        ast::SetExpr::Query(query) => name_of_first(&query.body),
+        ast::SetExpr::SetOperation { left, .. } => name_of_first(left),
+        ast::SetExpr::Values(_) => "column1".into(),
         _ => "?column?".into(),
     }
 }

@@ -111,7 +111,7 @@ fn peeled(plan: &LogicalPlan) -> &LogicalPlan {
 }
 
 /// OFFSET and LIMIT; `None` where they are neither numbers nor parameters.
-fn bounds(limit: &Limit) -> Option<(Expr, Expr)> {
+pub(crate) fn bounds(limit: &Limit) -> Option<(Expr, Expr)> {
     let bound = |e: &Option<Box<Expr>>, otherwise: i64| match e.as_deref() {
         None => Some(lit(otherwise)),
         Some(e @ Expr::Literal(ScalarValue::Int64(Some(_)), _)) => Some(e.clone()),

@@ -3,6 +3,8 @@
 //! A column of a set that has an alias is called by it; a function that is no set is a set of one row. A series over anything
 //! but constants, and any set that is numbered (WITH ORDINALITY), is the list of its values, which `unnest` makes rows of.
 
+mod sets;
+
 use crate::engine::Analytics;
 use crate::regexes;
 use crate::sets::{SERIES, SERIES_LIST};
@@ -11,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, Ident, SelectItem, Statement, TableAlias, TableAliasColumnDef,
     TableFactor, VisitorMut,
 };
+use sets::{set_over_outside, type_bounds};
 use sql::walk;
 use std::ops::ControlFlow;
 
@@ -40,6 +43,11 @@ impl VisitorMut for CallsInFrom<'_> {
     /// A set beside another relation may be one over its columns.
     fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<SqlError> {
         for (n, from) in select.from.iter_mut().enumerate() {
+            if n == 0
+                && let Some(query) = set_over_outside(&from.relation)
+            {
+                from.relation = query;
+            }
             let first = Some(&mut from.relation).filter(|_| n > 0);
             for factor in first.into_iter().chain(from.joins.iter_mut().map(|join| &mut join.relation)) {
                 let (name, alias, arguments) = match &*factor {
@@ -65,6 +73,7 @@ impl VisitorMut for CallsInFrom<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        type_bounds(factor);
         match factor {
             TableFactor::Table { sample: Some(_), .. } => match super::samples::query_of_sample(factor) {
                 Ok(Some(sample)) => {
@@ -387,11 +396,11 @@ fn is_word(value: &ast::Value) -> bool {
     matches!(value, ast::Value::SingleQuotedString(text) if text.trim().parse::<i64>().is_err())
 }
 
-/// Whether an expression is made of whole numbers, parameters and subqueries alone, as far as can be told without types.
+/// Whether an expression is made of whole numbers and subqueries alone, as far as can be told without types.
 fn is_whole_constant(e: &Expr) -> bool {
     match e {
         Expr::Value(value) => {
-            matches!(value.value, ast::Value::Number(..) | ast::Value::Placeholder(_) | ast::Value::Null)
+            matches!(value.value, ast::Value::Number(..) | ast::Value::Null)
         }
         Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_whole_constant(inner),
         Expr::BinaryOp { .. } => number(e).is_some(),

@@ -43,6 +43,53 @@ pub(super) fn write_out(select: &mut Select) -> SqlResult<()> {
     Ok(())
 }
 
+/// HAVING of a query without groups and without aggregates: of all rows there is one group, whatever they are. Where
+/// nothing names a column, its condition is one of the row that is shown.
+pub(super) fn having_of_all_rows(select: &mut Select, is_aggregate: &dyn Fn(&str) -> bool) -> SqlResult<()> {
+    let is_ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(terms, _) if terms.is_empty());
+    let Some(having) = select.having.as_ref().filter(|_| is_ungrouped) else { return Ok(()) };
+    let is_one_row =
+        |e: &Expr| !has_aggregate(e, is_aggregate) && !super::ordered::has_window(e) && is_constant(e);
+    let items = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. } => is_one_row(e),
+        _ => false,
+    };
+    if !is_one_row(having) || !select.projection.iter().all(items) {
+        return Ok(());
+    }
+    let condition = select.having.take();
+    let before = select.selection.take();
+    select.selection = match select.from.is_empty() {
+        true => condition,
+        // The tables have to be there, and their rows count for nothing.
+        false => {
+            let from: Vec<String> = select.from.drain(..).map(|from| from.to_string()).collect();
+            let rows = before.map(|e| format!(" WHERE {e}")).unwrap_or_default();
+            let rows = format!("(SELECT count(*) FROM {}{rows}) >= 0", from.join(", "));
+            let rows = sql::parse::parse_expr(&rows)?;
+            condition.map(|condition| Expr::BinaryOp {
+                left: Box::new(Expr::Nested(Box::new(condition))),
+                op: ast::BinaryOperator::And,
+                right: Box::new(rows),
+            })
+        }
+    };
+    Ok(())
+}
+
+/// Whether an expression names nothing.
+fn is_constant(e: &Expr) -> bool {
+    let found: ControlFlow<()> = walk::expressions(e, |e| match e {
+        Expr::Identifier(_)
+        | Expr::CompoundIdentifier(_)
+        | Expr::Subquery(_)
+        | Expr::Exists { .. }
+        | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_continue()
+}
+
 /// Counts grouping sets before any is written out. Errors: 54001; 54011 for a CUBE of too many elements.
 fn refuse_too_many(terms: &[Expr], projection: &[SelectItem]) -> SqlResult<()> {
     let too_many = |told: String| Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, told));

@@ -23,6 +23,9 @@ pub(super) fn check(with: &mut With, is_aggregate: &dyn Fn(&str) -> bool) -> Sql
         check_item(cte, is_aggregate)?;
         if mentions(&cte.query, &sql::names::fold(&cte.alias.name)) > 0 {
             settle_literals(&mut cte.query.body);
+            if let SetExpr::SetOperation { right, .. } = cte.query.body.as_mut() {
+                cover_casts(right);
+            }
         }
     }
     Ok(())
@@ -55,6 +58,28 @@ fn settle_literals(body: &mut SetExpr) {
                         }
                     }
                     _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Puts casts that are written below a call of one argument: a cast on top will be the planner's.
+fn cover_casts(body: &mut SetExpr) {
+    match body {
+        SetExpr::Query(query) => cover_casts(&mut query.body),
+        SetExpr::Select(select) => {
+            for item in &mut select.projection {
+                let (e, alias) = match &*item {
+                    SelectItem::UnnamedExpr(e) => (e, Ident::with_quote('"', sql::lower::output_name(e))),
+                    SelectItem::ExprWithAlias { expr, alias } => (expr, alias.clone()),
+                    _ => continue,
+                };
+                if matches!(e, Expr::Cast { .. })
+                    && let Ok(expr) = sql::parse::parse_expr(&format!("coalesce({e})"))
+                {
+                    *item = SelectItem::ExprWithAlias { expr, alias };
                 }
             }
         }

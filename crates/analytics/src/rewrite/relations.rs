@@ -178,6 +178,7 @@ impl<'a> Resolver<'a> {
         distinct_on::settle(select, order_by.as_deref_mut())?;
         windows::write_out(select, order_by.as_deref_mut())?;
         grouping::write_out(select)?;
+        grouping::having_of_all_rows(select, self.is_aggregate)?;
         grouping::refuse_aggregates(select, self.is_aggregate)?;
         let mut offer = Offer::empty();
         for from in &mut select.from {
@@ -252,7 +253,10 @@ impl<'a> Resolver<'a> {
                         ));
                     }
                 }
-                _ => self.walk(&mut term.expr, offer, true)?,
+                _ => {
+                    ordering::refuse_beside_distinct(&term.expr, select)?;
+                    self.walk(&mut term.expr, offer, true)?;
+                }
             }
             if matches!(select.distinct, Some(ast::Distinct::Distinct))
                 && let Some(position) = position_of(&term.expr, select)

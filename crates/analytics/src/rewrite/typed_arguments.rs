@@ -1,6 +1,6 @@
-//! Parameters that stand alone as arguments of functions, and that nothing gives a type.
+//! Arguments of functions that nothing gives a type: parameters that stand alone, and literals beside intervals.
 
-use base::DataType;
+use base::{DataType, SqlError};
 use datafusion::sql::sqlparser::ast::{self, Expr, Statement, TableFactor, VisitorMut};
 use sql::lower::scope::ParameterTypes;
 use sql::walk::WalkMut;
@@ -59,5 +59,41 @@ fn type_argument(argument: &mut ast::FunctionArg, declared: &ParameterTypes) -> 
     let number = sql::lower::expr::placeholder(name).ok()?;
     let data_type = declared.0.get(number).copied().flatten().unwrap_or(DataType::Text);
     *e = sql::parse::parse_expr(&format!("CAST({name} AS {})", data_type.name())).ok()?;
+    Some(())
+}
+
+/// Functions whose arguments have one type.
+const OF_ONE_TYPE: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
+
+/// The statement with literals as intervals in calls of such functions, if an error says that one was called with an interval
+/// and a text: the planner has no type for both. `None` if there is no such literal.
+pub(in super::super) fn with_typed_spans(statement: &Statement, error: &SqlError) -> Option<Statement> {
+    let call = error.message.strip_prefix("function ")?;
+    let (name, types) = call.split_once('(')?;
+    let is_such = OF_ONE_TYPE.contains(&name) && types.contains("interval") && types.contains("text");
+    if !is_such {
+        return None;
+    }
+    let mut statement = statement.clone();
+    let mut has_any = false;
+    let _: ControlFlow<()> = sql::walk::expressions_mut(&mut statement, |e| {
+        if let Expr::Function(function) = e
+            && OF_ONE_TYPE.iter().any(|name| function.name.to_string().eq_ignore_ascii_case(name))
+            && let ast::FunctionArguments::List(list) = &mut function.args
+        {
+            for argument in &mut list.args {
+                has_any |= literal_as_span(argument).is_some();
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    has_any.then_some(statement)
+}
+
+fn literal_as_span(argument: &mut ast::FunctionArg) -> Option<()> {
+    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)) = argument else { return None };
+    let Expr::Value(value) = &*e else { return None };
+    let ast::Value::SingleQuotedString(_) = &value.value else { return None };
+    *e = sql::parse::parse_expr(&format!("CAST({e} AS interval)")).ok()?;
     Some(())
 }

@@ -8,7 +8,7 @@ use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
 /// The kind of an expression over columns of a schema.
-pub(super) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
+pub(crate) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
     match e {
         Expr::Alias(alias) => return kind_of(&alias.expr, schema),
         Expr::Literal(ScalarValue::Utf8(_), None) | Expr::Literal(ScalarValue::Null, _) => {

@@ -11,7 +11,7 @@ const INET_WIDTH: i32 = base::inet::KEY_BYTES as i32;
 
 /// The type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A string literal or NULL that takes the type of what it meets.
     Unknown,
     Known(DataType),
@@ -60,7 +60,7 @@ impl Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
+pub(crate) enum Family {
     Boolean,
     Integer,
     Numeric,

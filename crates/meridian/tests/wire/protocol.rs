@@ -1,5 +1,6 @@
 //! The extended protocol, cancelling, and what an error does to a transaction.
 
+use crate::raw::{Raw, bind, execute, parse, parse_as, sync};
 use crate::server::{Server, failure, rows, run, state, value};
 use std::time::Duration;
 use tokio_postgres::NoTls;
@@ -144,4 +145,63 @@ async fn parameters_are_known_in_a_transaction_that_changes_the_catalog() {
     assert_eq!(written, 1);
     transaction.commit().await.unwrap();
     assert_eq!(value(&client, "select b from made where a = 1").await, "x");
+}
+
+#[test]
+fn a_completed_portal_answers_that_nothing_is_left() {
+    let server = Server::start();
+    let mut client = Raw::open(server.ports[0]);
+    client.simple("create table g (k int primary key)");
+    for (sql, first, again) in [
+        ("select 1", "C SELECT 1", "C SELECT 0"),
+        ("insert into g values (1) returning k", "C INSERT 0 1", "C INSERT 0 0"),
+        ("insert into g values (2)", "C INSERT 0 1", "E 55000 portal \"p\" cannot be run"),
+    ] {
+        client.simple("begin");
+        let answers =
+            client.ask(&[parse("", sql), bind("p", "", &[], 0), execute("p"), execute("p"), sync()]);
+        let told: Vec<&String> = answers.iter().filter(|line| line.starts_with(['C', 'E'])).collect();
+        assert_eq!(told, [first, again], "{sql}");
+        client.simple("rollback");
+    }
+}
+
+#[test]
+fn columns_say_the_modifiers_of_their_types() {
+    let server = Server::start();
+    let mut client = Raw::open(server.ports[0]);
+    client.simple("create table g (k int primary key, x numeric(10, 2), s varchar(5), c char(4))");
+    for (sql, told) in [
+        ("select x, s, c from g", "T x:1700:655366:2*|s:1043:9:3*|c:1042:8:4*"),
+        (
+            "select x::numeric(5, 1), s::varchar(2), c::char(3) y, k::numeric from g",
+            "T x:1700:327685:0|s:1043:6:0|y:1042:7:0|k:1700:-1:0",
+        ),
+        (
+            "select now()::timestamp(1) a, now()::timestamptz(0) b, '10:00'::time(2) c, '1 s'::interval(3) d",
+            "T a:1114:1:0|b:1184:0:0|c:1083:2:0|d:1186:2147418115:0",
+        ),
+        (
+            "select g.*, count(*), 1 from g group by k",
+            "T k:23:-1:1*|x:1700:655366:2*|s:1043:9:3*|c:1042:8:4*|count:20:-1:0|?column?:20:-1:0",
+        ),
+    ] {
+        assert_eq!(client.simple(sql).first().map(String::as_str), Some(told), "{sql}");
+    }
+}
+
+#[test]
+fn infinities_in_binary_are_refused_by_name() {
+    let server = Server::start();
+    let mut client = Raw::open(server.ports[0]);
+    let numeric = [0, 0, 0, 0, 0xd0, 0, 0, 0];
+    for (oid, value, told) in [
+        (1114, &i64::MAX.to_be_bytes()[..], "infinity of type timestamp without time zone is not supported"),
+        (1184, &i64::MIN.to_be_bytes()[..], "infinity of type timestamp with time zone is not supported"),
+        (1082, &i32::MAX.to_be_bytes()[..], "infinity of type date is not supported"),
+        (1700, &numeric[..], "NaN and infinities of type numeric is not supported"),
+    ] {
+        let answers = client.ask(&[parse_as("", "select $1", &[oid]), bind("", "", &[value], 1), sync()]);
+        assert_eq!(answers[1], format!("E 0A000 {told}"));
+    }
 }

@@ -463,14 +463,21 @@ fn copy_format(options: &[ast::CopyOption], legacy: &[ast::CopyLegacyOption]) ->
     })
 }
 
-/// What stands for NULL could not be told from the ends of fields and lines. Errors: 22023.
+/// What stands for NULL could not be told from the ends of fields and lines. Errors: 22023, 0A000.
 fn refuse_null(null: &str, delimiter: u8, quote: Option<u8>) -> SqlResult<()> {
     let has = |byte: u8| null.as_bytes().contains(&byte);
-    let told = match null {
-        _ if has(b'\n') || has(b'\r') => "COPY null representation cannot use newline or carriage return",
-        _ if has(delimiter) => "COPY delimiter must not appear in the NULL specification",
-        _ if quote.is_some_and(has) => "CSV quote character must not appear in the NULL specification",
+    let (state, told) = match null {
+        _ if has(b'\n') || has(b'\r') => (
+            SqlState::INVALID_PARAMETER_VALUE,
+            "COPY null representation cannot use newline or carriage return",
+        ),
+        _ if has(delimiter) => {
+            (SqlState::FEATURE_NOT_SUPPORTED, "COPY delimiter must not appear in the NULL specification")
+        }
+        _ if quote.is_some_and(has) => {
+            (SqlState::FEATURE_NOT_SUPPORTED, "CSV quote character must not appear in the NULL specification")
+        }
         _ => return Ok(()),
     };
-    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, told))
+    Err(SqlError::new(state, told))
 }

@@ -258,9 +258,8 @@ impl ExprLowering<'_> {
             }
             (None, "localtimestamp") => Ok(today(DataType::Timestamp)?),
             (None, "current_date") => Ok(today(DataType::Date)?),
-            (None, "current_user" | "session_user" | "user" | "current_role" | "current_catalog") => {
-                Err(Refusal::TooRich)
-            }
+            (None, "current_user" | "session_user" | "user") => Err(Refusal::TooRich),
+            (None, "current_role" | "current_catalog" | "current_schema") => Err(Refusal::TooRich),
             // A relation's name alone is its whole row.
             _ if self.scope.has_qualifier(&names::fold(ident)) => Err(Refusal::TooRich),
             _ => Err(missing.into()),

@@ -1,7 +1,7 @@
 //! ORDER BY: a bare name is an output column's first; in an expression names mean columns of FROM alone.
 
 use super::offer::{Offer, quoted};
-use super::{MARK, Resolver, shown};
+use super::{MARK, Resolver, correlated::has_subquery, shown};
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr, Query, Select, SelectItem, Visitor};
@@ -96,6 +96,18 @@ impl Resolver<'_> {
         };
         may_offer(offer) || self.outer.iter().any(|offer| may_offer(offer))
     }
+}
+
+/// Errors: 42P10 for a subquery that rows without duplicates are ordered by and do not have.
+pub(super) fn refuse_beside_distinct(e: &Expr, select: &Select) -> SqlResult<()> {
+    let is_lost = matches!(select.distinct, Some(ast::Distinct::Distinct))
+        && has_subquery(e)
+        && position_of(e, select).is_none();
+    if !is_lost {
+        return Ok(());
+    }
+    let told = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+    Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, told))
 }
 
 /// Whether an item is the column whose name it has.
