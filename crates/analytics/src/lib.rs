@@ -50,7 +50,6 @@ mod precision;
 mod provider;
 mod prune;
 mod query_plan;
-mod regex_errors;
 mod regexes;
 mod rewrite;
 mod row_locks;
