@@ -19,7 +19,7 @@ fn from_ref(error: &DataFusionError) -> SqlError {
     tracing::debug!("the planner or an operator refused: {said}");
     let is_ours = matches!(error, DataFusionError::External(inner) if inner.is::<SqlError>());
     if !is_ours
-        && let Some(refused) = super::regex_errors::refused(&said)
+        && let Some(refused) = base::patterns::refused(&said)
             .or_else(|| super::shape_errors::refused(&said))
             .or_else(|| super::plan_errors::refused(&said))
     {

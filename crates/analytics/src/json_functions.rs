@@ -100,6 +100,31 @@ impl JsonCall {
     }
 }
 
+/// Bytes that a batch of values may have that were made of others, besides twice what those have, which is accounted.
+const MADE_BYTES: usize = 64 << 20;
+
+/// How much a batch may still make.
+struct Room(usize);
+
+impl Room {
+    fn of(columns: &[(Vec<Datum>, bool)]) -> Room {
+        let given: usize = columns.iter().flat_map(|(values, _)| values).map(Datum::text_bytes).sum();
+        Room(MADE_BYTES + 2 * given)
+    }
+
+    /// Errors: a batch makes too much (54000).
+    fn take(&mut self, value: &Datum) -> SqlResult<()> {
+        self.0 = self.0.checked_sub(value.text_bytes()).ok_or_else(|| {
+            SqlError::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "functions of JSON make too much of their arguments",
+            )
+            .hint("Take fewer rows at once, or smaller parts of them.")
+        })?;
+        Ok(())
+    }
+}
+
 impl ScalarUDFImpl for JsonCall {
     fn name(&self) -> &str {
         &self.name
@@ -135,11 +160,17 @@ impl ScalarUDFImpl for JsonCall {
             Ok((values.map_err(external)?, is_one))
         });
         let columns = columns.collect::<Result<Vec<(Vec<Datum>, bool)>>>()?;
+        let mut room = self.call.is_of_paths().then(|| Room::of(&columns));
         let values = (0..count).map(|row| {
-            scalar.eval_with(&|column| {
+            let value = scalar.eval_with(&|column| {
                 let (values, is_one) = &columns[column];
                 Ok(values[if *is_one { 0 } else { row }].clone())
-            })
+            })?;
+            if let Some(room) = &mut room {
+                sql::interrupt::check()?;
+                room.take(&value)?;
+            }
+            Ok(value)
         });
         let mut values = values.collect::<SqlResult<Vec<Datum>>>().map_err(external)?;
         if self.name == sql::json::LINE && arguments.arg_fields.iter().any(|f| f.data_type().is_nested()) {
@@ -166,6 +197,9 @@ pub(super) fn replaced(function: &ast::Function) -> SqlResult<Option<ast::Expr>>
         return Ok(None);
     };
     let ast::FunctionArguments::List(list) = &function.args else { return Ok(None) };
+    if let Some(text) = of_path(what, &list.args) {
+        return sql::parse::parse_expr(&text).map(Some);
+    }
     let arguments: Vec<String> = list.args.iter().map(ToString::to_string).collect();
     let text = match (what, arguments.as_slice()) {
         ("agg" | "object_agg", _) if function.over.is_some() => {
@@ -190,6 +224,48 @@ pub(super) fn replaced(function: &ast::Function) -> SqlResult<Option<ast::Expr>>
     sql::parse::parse_expr(&text).map(Some)
 }
 
+/// A path's text as the type shows it.
+pub(super) fn path_of(text: &str) -> SqlResult<ast::Expr> {
+    sql::parse::parse_expr(&format!("{}({text})", sql::json::JSONPATH))
+}
+
+/// A function of paths with its arguments in their places, and `jsonb_path_query` as the array whose elements are its
+/// rows. `None` for other functions, and for what needs no change.
+fn of_path(what: &str, arguments: &[ast::FunctionArg]) -> Option<String> {
+    if !what.starts_with("path_") {
+        return None;
+    }
+    let is_set = matches!(what, "path_query" | "path_query_tz");
+    let is_named = arguments.iter().any(|argument| matches!(argument, ast::FunctionArg::Named { .. }));
+    if !is_set && !is_named {
+        return None;
+    }
+    let given = path_arguments(arguments)?.join(", ");
+    Some(match is_set {
+        true => format!("unnest(jsonb_meridian_path_query({given}))"),
+        false => format!("jsonb_{what}({given})"),
+    })
+}
+
+/// The arguments of a function of paths in their places. `None` if one has a name that there is not.
+fn path_arguments(arguments: &[ast::FunctionArg]) -> Option<Vec<String>> {
+    let mut places = [None, None, Some("CAST('{}' AS jsonb)".to_string()), Some("false".to_string())];
+    let mut count = 2;
+    for (n, argument) in arguments.iter().enumerate() {
+        let (at, value) = match argument {
+            ast::FunctionArg::Named { name, arg, .. } => {
+                let name = sql::names::fold(name);
+                (["target", "path", "vars", "silent"].iter().position(|known| *known == name)?, arg)
+            }
+            ast::FunctionArg::Unnamed(value) => (n, value),
+            _ => return None,
+        };
+        *places.get_mut(at)? = Some(value.to_string());
+        count = count.max(at + 1);
+    }
+    places.into_iter().take(count).collect()
+}
+
 /// The function whose array a set of rows is.
 fn array_of(what: &str) -> Option<&'static str> {
     Some(match what {
@@ -212,11 +288,28 @@ fn gathered(function: &ast::Function, value: &str) -> SqlResult<String> {
 }
 
 /// A set of rows behind FROM as a query in parentheses with its alias; `None` for any other function.
-pub(super) fn in_from(name: &str, arguments: &[String], alias: Option<&ast::TableAlias>) -> Option<String> {
+pub(super) fn in_from(
+    name: &str,
+    arguments: &[ast::FunctionArg],
+    alias: Option<&ast::TableAlias>,
+) -> Option<String> {
     let (own, what) = name.split_once('_').filter(|(own, _)| matches!(*own, "json" | "jsonb"))?;
-    let [value] = arguments else { return None };
     let shown = alias.map_or_else(|| name.to_string(), |alias| alias.name.to_string());
-    let columns = match what {
+    let columns = match of_path(what, arguments) {
+        Some(set) => format!("{set} AS {shown}"),
+        None => parts_in_from(own, what, arguments, &shown)?,
+    };
+    let named = match alias {
+        Some(alias) => alias.to_string(),
+        None => format!("AS {shown}"),
+    };
+    Some(format!("SELECT 1 FROM (SELECT {columns}) {named}"))
+}
+
+/// Parts of a value, as columns.
+fn parts_in_from(own: &str, what: &str, arguments: &[ast::FunctionArg], shown: &str) -> Option<String> {
+    let [value] = arguments else { return None };
+    Some(match what {
         "array_elements" => format!("unnest({own}_meridian_elements({value})) AS value"),
         "array_elements_text" => format!("unnest({own}_meridian_elements_text({value})) AS value"),
         "object_keys" => format!("unnest({own}_meridian_keys({value})) AS {shown}"),
@@ -227,10 +320,5 @@ pub(super) fn in_from(name: &str, arguments: &[String], alias: Option<&ast::Tabl
             "unnest({own}_meridian_keys({value})) AS key, unnest({own}_meridian_values_text({value})) AS value"
         ),
         _ => return None,
-    };
-    let named = match alias {
-        Some(alias) => alias.to_string(),
-        None => format!("AS {shown}"),
-    };
-    Some(format!("SELECT 1 FROM (SELECT {columns}) {named}"))
+    })
 }

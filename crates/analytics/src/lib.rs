@@ -53,7 +53,6 @@ mod provider;
 mod prune;
 mod query_plan;
 mod recursive_types;
-mod regex_errors;
 mod regexes;
 mod rewrite;
 mod row_locks;

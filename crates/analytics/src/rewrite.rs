@@ -187,6 +187,9 @@ fn replacement_of_all_digits(e: &Expr) -> Result<Option<Expr>, SqlError> {
             Some(json) => Some(json),
             None => function_replacement(function).or_else(|| subqueries::array_of(function)),
         }),
+        Expr::Cast { expr, data_type, .. } if sql::json::is_path(data_type) => {
+            json_functions::path_of(&expr.to_string()).map(Some)
+        }
         Expr::Cast { kind, expr, data_type, array, format }
             if sql::names::is_unlimited_numeric(data_type) =>
         {

@@ -11,6 +11,7 @@ mod change;
 mod functions;
 mod number;
 mod parse;
+mod path;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -18,6 +19,7 @@ mod values;
 
 pub use functions::{JsonFunction, call};
 pub use parse::{Member, check, members, parse};
+pub use path::PathFunction;
 pub(crate) use values::cast_scalar;
 pub use values::{LINE_BREAK, text_of};
 

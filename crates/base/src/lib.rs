@@ -27,6 +27,7 @@ pub mod json;
 pub mod key;
 pub mod order;
 pub mod patience;
+pub mod patterns;
 pub mod process;
 pub mod rng;
 pub mod roles;

@@ -4,9 +4,10 @@
 
 use base::element::Element;
 use base::expr::{Expr, Function};
-use base::json::JsonFunction as F;
+use base::json::{JsonFunction as F, PathFunction as P};
 use base::{DataType, Datum};
-use sqlparser::ast::BinaryOperator;
+use sqlparser::ast::{self, BinaryOperator};
+use std::sync::Arc;
 
 const JSON: DataType = DataType::Json;
 const JSONB: DataType = DataType::Jsonb;
@@ -18,6 +19,19 @@ pub const ROW_TO_JSON: &str = "row_to_json";
 pub const LINE: &str = "json_meridian_line";
 /// `row_to_json` of a record that is written as its names and values.
 pub const RECORD: &str = "json_meridian_record";
+
+/// The type of paths as a function of texts: what it gives is a text, as PostgreSQL shows the path.
+pub const JSONPATH: &str = "jsonpath";
+
+/// Whether a type is that of paths.
+pub fn is_path(data_type: &ast::DataType) -> bool {
+    let ast::DataType::Custom(name, _) = data_type else { return false };
+    crate::names::parts(name).is_ok_and(|parts| match parts.as_slice() {
+        [word] => word == JSONPATH,
+        [schema, word] => schema == "pg_catalog" && word == JSONPATH,
+        _ => false,
+    })
+}
 
 /// An array of texts: a path, or several keys.
 pub fn texts() -> DataType {
@@ -59,6 +73,8 @@ pub fn operator(op: &BinaryOperator, left: Option<DataType>, right: Option<DataT
         B::Question => (F::HasKey, TEXT, DataType::Boolean),
         B::QuestionPipe => (F::HasAny, texts(), DataType::Boolean),
         B::QuestionAnd => (F::HasAll, texts(), DataType::Boolean),
+        B::AtQuestion => (F::JsonPath(P::Exists), TEXT, DataType::Boolean),
+        B::AtAt => (F::JsonPath(P::Match), TEXT, DataType::Boolean),
         B::StringConcat => (F::Concat, JSONB, JSONB),
         B::HashMinus => (F::DeletePath, texts(), JSONB),
         B::Minus => match right {
@@ -80,7 +96,7 @@ pub fn operator(op: &BinaryOperator, left: Option<DataType>, right: Option<DataT
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shape {
     /// Of these types, of which the last ones may be left out for what stands here.
-    Fixed(F, &'static [Argument], &'static [bool]),
+    Fixed(F, &'static [Argument], &'static [Default]),
     ToJson,
     Array,
     Object,
@@ -96,13 +112,39 @@ enum Shape {
 enum Argument {
     /// The type that the function's name begins with.
     Own,
+    Text,
     Texts,
     Boolean,
 }
 
+/// What stands for an argument that was left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Default {
+    Truth(bool),
+    EmptyObject,
+}
+
+impl Default {
+    fn value(self) -> Datum {
+        match self {
+            Default::Truth(truth) => Datum::Bool(truth),
+            Default::EmptyObject => Datum::Json(Arc::from("{}")),
+        }
+    }
+}
+
+/// What functions of paths take: a value, a path, variables, and whether errors are silent.
+const OF_PATHS: (&[Argument], &[Default]) = (
+    &[Argument::Own, Argument::Text, Argument::Own, Argument::Boolean],
+    &[Default::EmptyObject, Default::Truth(false)],
+);
+
 /// Functions without the type in front of their names.
 const FUNCTIONS: &[(&str, Shape, Result)] = {
-    use Argument::{Boolean, Own, Texts};
+    use Argument::{Boolean, Own, Text, Texts};
+    const fn of_path(function: P) -> Shape {
+        Shape::Fixed(F::JsonPath(function), OF_PATHS.0, OF_PATHS.1)
+    }
     &[
         ("typeof", Shape::Fixed(F::TypeName, &[Own], &[]), Result::Text),
         ("array_length", Shape::Fixed(F::ArrayLength, &[Own], &[]), Result::Integer),
@@ -114,8 +156,18 @@ const FUNCTIONS: &[(&str, Shape, Result)] = {
         // Of jsonb alone.
         ("strip_nulls", Shape::Fixed(F::StripNulls, &[Own], &[]), Result::Jsonb),
         ("pretty", Shape::Fixed(F::Pretty, &[Own], &[]), Result::JsonbText),
-        ("set", Shape::Fixed(F::Set, &[Own, Texts, Own, Boolean], &[true]), Result::Jsonb),
-        ("insert", Shape::Fixed(F::Insert, &[Own, Texts, Own, Boolean], &[false]), Result::Jsonb),
+        ("set", Shape::Fixed(F::Set, &[Own, Texts, Own, Boolean], &[Default::Truth(true)]), Result::Jsonb),
+        (
+            "insert",
+            Shape::Fixed(F::Insert, &[Own, Texts, Own, Boolean], &[Default::Truth(false)]),
+            Result::Jsonb,
+        ),
+        ("path_exists", of_path(P::Exists), Result::JsonbBoolean),
+        ("path_match", of_path(P::Match), Result::JsonbBoolean),
+        ("path_query_array", of_path(P::QueryArray), Result::Jsonb),
+        ("path_query_first", of_path(P::QueryFirst), Result::Jsonb),
+        ("meridian_path_query", of_path(P::Query), Result::Jsonbs),
+        (JSONPATH, Shape::Fixed(F::JsonPath(P::Canonical), &[Text], &[]), Result::Text),
         // What stands for a set of rows: the array of what they show.
         ("meridian_keys", Shape::Fixed(F::Keys, &[Own], &[]), Result::Texts),
         ("meridian_values", Shape::Fixed(F::Values, &[Own], &[]), Result::Owns),
@@ -137,7 +189,27 @@ enum Result {
     Integer,
     /// Where the function is one of jsonb alone.
     Jsonb,
+    Jsonbs,
     JsonbText,
+    JsonbBoolean,
+}
+
+impl Result {
+    /// `None`: the function is not one of this type.
+    fn data_type(self, own: DataType) -> Option<DataType> {
+        Some(match self {
+            Result::Own => own,
+            Result::Owns => array(own),
+            Result::Text => TEXT,
+            Result::Texts => texts(),
+            Result::Integer => DataType::Integer,
+            _ if own == JSON => return None,
+            Result::Jsonb => JSONB,
+            Result::Jsonbs => array(JSONB),
+            Result::JsonbText => TEXT,
+            Result::JsonbBoolean => DataType::Boolean,
+        })
+    }
 }
 
 /// What an argument has to be.
@@ -159,7 +231,10 @@ pub struct Call {
 /// The names of all functions.
 pub fn names() -> Vec<String> {
     let named = FUNCTIONS.iter().flat_map(|(name, ..)| [format!("json_{name}"), format!("jsonb_{name}")]);
-    let all = named.chain(["to_json".into(), "to_jsonb".into(), ROW_TO_JSON.into(), LINE.into()]);
+    let of_paths = FUNCTIONS.iter().filter(|(name, ..)| name.starts_with("path_"));
+    let with_zones = of_paths.map(|(name, ..)| format!("jsonb_{name}_tz"));
+    let others = ["to_json", "to_jsonb", ROW_TO_JSON, LINE, JSONPATH].map(String::from);
+    let all = named.chain(with_zones).chain(others);
     all.filter(|name| call(name).is_some()).collect()
 }
 
@@ -170,26 +245,28 @@ pub fn call(name: &str) -> Option<Call> {
             let own = if name == "to_jsonb" { JSONB } else { JSON };
             return Some(Call { shape: Shape::ToJson, own, returns: own });
         }
+        JSONPATH => JSONB,
         name if name.starts_with("jsonb_") => JSONB,
         name if name.starts_with("json_") => JSON,
         _ => return None,
     };
-    let rest = name.split_once('_')?.1;
-    let (_, shape, result) = FUNCTIONS.iter().find(|(name, ..)| *name == rest)?;
-    let returns = match result {
-        Result::Own => own,
-        Result::Owns => array(own),
-        Result::Text => TEXT,
-        Result::Texts => texts(),
-        Result::Integer => DataType::Integer,
-        Result::Jsonb | Result::JsonbText if own == JSON => return None,
-        Result::Jsonb => JSONB,
-        Result::JsonbText => TEXT,
+    let rest = match name.split_once('_') {
+        // Nothing that paths do here depends on the zone.
+        Some((_, rest)) if rest.starts_with("path_") => rest.strip_suffix("_tz").unwrap_or(rest),
+        Some((_, rest)) if rest != JSONPATH => rest,
+        None if name == JSONPATH => name,
+        _ => return None,
     };
-    Some(Call { shape: *shape, own, returns })
+    let (_, shape, result) = FUNCTIONS.iter().find(|(name, ..)| *name == rest)?;
+    Some(Call { shape: *shape, own, returns: result.data_type(own)? })
 }
 
 impl Call {
+    /// Whether it may take long, and make far more than its arguments are.
+    pub fn is_of_paths(&self) -> bool {
+        matches!(self.shape, Shape::Fixed(F::JsonPath(_), ..))
+    }
+
     /// What the n-th of so many arguments has to be; `None` if there may not be so many.
     pub fn wanted(&self, n: usize, count: usize) -> Option<Wanted> {
         Some(match self.shape {
@@ -199,6 +276,7 @@ impl Call {
                 }
                 Wanted::Of(match arguments[n] {
                     Argument::Own => self.own,
+                    Argument::Text => TEXT,
                     Argument::Texts => texts(),
                     Argument::Boolean => DataType::Boolean,
                 })
@@ -226,7 +304,7 @@ impl Call {
                 let missing = wanted.len() - arguments.len();
                 let defaults = defaults[defaults.len() - missing..].iter();
                 let mut all: Vec<Expr> = arguments.into_iter().map(|(e, _)| e).collect();
-                all.extend(defaults.map(|default| Expr::Constant(Datum::Bool(*default))));
+                all.extend(defaults.map(|default| Expr::Constant(default.value())));
                 json(function, all)
             }
             Shape::ToJson => {

@@ -2,9 +2,10 @@
 
 use super::super::fields::call_name;
 use super::super::rowwise::{Cell, Column, Returns, each_row};
-use super::pattern::{Flags, TRANSLATED, translated};
+use super::pattern::TRANSLATED;
 use base::element::Element;
 use base::error::SqlResult;
+use base::patterns::{Flags, compiled, translated};
 use base::{DataType, Datum, SqlError, SqlState};
 use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::common::{Result, plan_err};
@@ -240,14 +241,7 @@ impl Known {
         }
         match self.0.entry(key) {
             std::collections::btree_map::Entry::Occupied(known) => Ok(known.into_mut()),
-            std::collections::btree_map::Entry::Vacant(place) => {
-                let made = Regex::new(&translated(pattern, flags)?).map_err(|error| {
-                    let said = error.syntax_error().map_or("CompiledTooBig".to_string(), |e| e.to_string());
-                    let refused = crate::regex_errors::refused(&said);
-                    refused.unwrap_or_else(|| SqlError::new(SqlState(*b"2201B"), said))
-                })?;
-                Ok(place.insert(made))
-            }
+            std::collections::btree_map::Entry::Vacant(place) => Ok(place.insert(compiled(pattern, flags)?)),
         }
     }
 }

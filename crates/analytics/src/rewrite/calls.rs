@@ -181,10 +181,10 @@ fn set_as_query(
     alias: Option<&TableAlias>,
 ) -> Option<TableFactor> {
     let function = sql::names::parts(name).ok()?.pop()?;
-    let given: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-    if let Some(text) = crate::json_functions::in_from(&function, &given, alias) {
+    if let Some(text) = crate::json_functions::in_from(&function, arguments, alias) {
         return first_factor(&text);
     }
+    let given: Vec<String> = arguments.iter().map(ToString::to_string).collect();
     let unnested = regexes::unnested(&function, &given)?;
     let shown = alias.map_or_else(|| Ident::new(&function), |a| a.name.clone());
     let named = alias.map_or_else(|| format!("AS {shown}"), ToString::to_string);

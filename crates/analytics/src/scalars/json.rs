@@ -32,6 +32,8 @@ pub(super) fn operator(
             | B::QuestionPipe
             | B::QuestionAnd
             | B::HashMinus
+            | B::AtQuestion
+            | B::AtAt
     );
     if !is_only_json && !matches!(op, B::AtArrow | B::ArrowAt | B::StringConcat | B::Minus) {
         return Ok(None);

@@ -1,6 +1,7 @@
 //! Operators and functions of `json` and `jsonb`, over values of either: a text is `json`, and gives `json`.
 
 use super::change::{self, Change};
+use super::path::{self, Answer, PathFunction};
 use super::texts::{json_elements, json_member, json_parts, json_result, json_type};
 use super::values::{build_object, gathered, gathered_object, json_text, text_of};
 use super::{Json, invalid, parse, place, stored};
@@ -72,6 +73,8 @@ pub enum JsonFunction {
     GatherObject,
     /// Bytes in the order of `jsonb`.
     SortKey,
+    /// With a path of SQL/JSON.
+    JsonPath(PathFunction),
 }
 
 impl JsonFunction {
@@ -98,6 +101,7 @@ pub fn call(function: JsonFunction, arguments: &[Datum]) -> SqlResult<Datum> {
         return Ok(Datum::Null);
     }
     Ok(match (function, arguments) {
+        (F::JsonPath(function), arguments) => of_path(function, arguments)?,
         (F::ToJson(t), [value]) => Datum::text(text_of(value, t)),
         (F::ToJsonb(t), [value]) => datum(&parse(&text_of(value, t))?),
         (F::BuildArray, values) => {
@@ -142,6 +146,26 @@ pub fn call(function: JsonFunction, arguments: &[Datum]) -> SqlResult<Datum> {
             let kinds: Vec<&str> = arguments.iter().map(Datum::kind).collect();
             return Err(SqlError::internal(format!("{function:?} of {}", kinds.join(", "))));
         }
+    })
+}
+
+fn of_path(function: PathFunction, arguments: &[Datum]) -> SqlResult<Datum> {
+    let answer = match arguments {
+        [Datum::Text(path)] => return path::canonical(path).map(Datum::text),
+        // Operators are silent and know no variables.
+        [Datum::Json(target), Datum::Text(path)] => {
+            path::answer(function, &stored(target), path, None, true)?
+        }
+        [Datum::Json(target), Datum::Text(path), Datum::Json(vars), Datum::Bool(is_silent)] => {
+            path::answer(function, &stored(target), path, Some(&stored(vars)), *is_silent)?
+        }
+        _ => return Err(SqlError::internal(format!("{function:?} of {} arguments", arguments.len()))),
+    };
+    let item = |text: String| Datum::Json(text.into());
+    Ok(match answer {
+        Answer::Truth(truth) => truth.map_or(Datum::Null, Datum::Bool),
+        Answer::Item(text) => text.map_or(Datum::Null, item),
+        Answer::Items(texts) => Datum::Array(texts.into_iter().map(item).collect()),
     })
 }
 

@@ -46,6 +46,34 @@ pub(super) fn canonical(text: &str) -> SqlResult<String> {
     Ok(out)
 }
 
+/// The order of two numbers that [`canonical`] made.
+pub(super) fn compare(a: &str, b: &str) -> std::cmp::Ordering {
+    if let (Ok(a), Ok(b)) = (a.parse::<i64>(), b.parse::<i64>()) {
+        return a.cmp(&b);
+    }
+    let key = |digits: &str| {
+        let mut key = Vec::new();
+        append_key(&mut key, digits);
+        key
+    };
+    key(a).cmp(&key(b))
+}
+
+/// How numeric keeps a number that [`canonical`] made: groups of four digits without the zeros at both ends, the place of
+/// the first group, counted from the point, and the digits behind the point.
+pub(super) fn groups(canonical: &str) -> (usize, i64, usize) {
+    let unsigned = canonical.trim_start_matches('-');
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let padding = (4 - whole.len() % 4) % 4;
+    let digits = format!("{:0>1$}{fraction}", whole, whole.len() + padding);
+    let is_zero = |group: &&[u8]| group.iter().all(|digit| *digit == b'0');
+    let groups: Vec<&[u8]> = digits.as_bytes().chunks(4).collect();
+    let leading = groups.iter().take_while(|group| is_zero(group)).count();
+    let trailing = groups[leading..].iter().rev().take_while(|group| is_zero(group)).count();
+    let first_place = (whole.len() + padding) as i64 / 4 - 1 - leading as i64;
+    (groups.len() - leading - trailing, first_place, fraction.len())
+}
+
 /// Bytes in the order of numbers that [`canonical`] made: their sign, how large they are, their digits.
 pub(super) fn append_key(out: &mut Vec<u8>, canonical: &str) {
     let (is_negative, unsigned) = match canonical.strip_prefix('-') {

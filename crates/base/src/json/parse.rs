@@ -200,11 +200,8 @@ impl Parser<'_> {
             0xDC00..0xE000 => {
                 return Err(wrong().detail("Unicode low surrogate must follow a high surrogate."));
             }
-            0 if self.is_strict => {
-                return Err(SqlError::new(SqlState(*b"22P05"), "unsupported Unicode escape sequence")
-                    .detail("\\u0000 cannot be converted to text."));
-            }
-            code => code,
+            0 if !self.is_strict => 0,
+            code => u32::from(code_point(code)?),
         };
         out.push(char::from_u32(code).unwrap_or_default());
         Ok(())
@@ -285,6 +282,16 @@ impl Parser<'_> {
         let end = self.text.len().min(self.at + self.word().len());
         let token = self.text.get(start..end).unwrap_or_default();
         wrong().detail(format!("Token \"{token}\" is invalid."))
+    }
+}
+
+/// The character of a code. Errors: 22P05 for zero, which no text has; 22P02 for what is no character.
+pub(super) fn code_point(code: u32) -> SqlResult<char> {
+    match char::from_u32(code) {
+        Some('\0') => Err(SqlError::new(SqlState(*b"22P05"), "unsupported Unicode escape sequence")
+            .detail("\\u0000 cannot be converted to text.")),
+        Some(character) => Ok(character),
+        None => Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid Unicode code point")),
     }
 }
 

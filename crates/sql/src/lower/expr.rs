@@ -195,7 +195,7 @@ impl ExprLowering<'_> {
                 self.like(expr, pattern, true, *negated)?
             }
             E::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, .. } => {
-                return self.cast(expr, data_type);
+                return self.cast_or_path(expr, data_type);
             }
             E::Case { operand, conditions, else_result, .. } => {
                 return self.case(operand.as_deref(), conditions, else_result.as_deref());
@@ -371,7 +371,7 @@ impl ExprLowering<'_> {
         })
     }
 
-    fn cast(&mut self, e: &ast::Expr, to: &ast::DataType) -> Lowered<Typed> {
+    pub(super) fn cast(&mut self, e: &ast::Expr, to: &ast::DataType) -> Lowered<Typed> {
         // regclass and the like belong to the catalog's queries.
         if matches!(to, ast::DataType::Regclass) {
             return Err(Refusal::TooRich);

@@ -28,6 +28,8 @@ impl ExprLowering<'_> {
                 | B::QuestionPipe
                 | B::QuestionAnd
                 | B::HashMinus
+                | B::AtQuestion
+                | B::AtAt
         );
         if !is_only_json {
             return Ok(None);
@@ -44,6 +46,16 @@ impl ExprLowering<'_> {
         let (left, right) = (self.resolve(left, found.left)?, self.resolve(right, found.right)?);
         let call = Expr::Call(Function::Json(found.function), vec![left.expr, right.expr]);
         Ok(Typed::known(call, found.returns))
+    }
+
+    /// A cast, which is a function if it is one to the type of paths.
+    pub(super) fn cast_or_path(&mut self, e: &ast::Expr, to: &ast::DataType) -> Lowered<Typed> {
+        if json::is_path(to)
+            && let Some(path) = self.json_function(json::JSONPATH, &[e])?
+        {
+            return Ok(path);
+        }
+        self.cast(e, to)
     }
 
     /// A function of JSON; `None` if it is none. Errors: 42883 for arguments of other types.

@@ -33,6 +33,8 @@ const SETS: &[&str] = &[
     "jsonb_each",
     "json_object_keys",
     "jsonb_object_keys",
+    "jsonb_path_query",
+    "jsonb_path_query_tz",
     "generate_subscripts",
 ];
 

@@ -1,9 +1,9 @@
 //! What is wrong with a regular expression, in PostgreSQL's words.
 
-use base::{SqlError, SqlState};
+use crate::error::{SqlError, SqlState};
 
 /// The error of a message about a regular expression; `None` if it is about something else.
-pub(super) fn refused(message: &str) -> Option<SqlError> {
+pub fn refused(message: &str) -> Option<SqlError> {
     if message.contains("CompiledTooBig") || message.contains("exceeds size limit") {
         return Some(invalid("regular expression is too complex"));
     }
