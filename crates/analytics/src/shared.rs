@@ -2,7 +2,8 @@
 //!
 //! A common table expression that is used twice is written into the plan twice. Equal aggregates (equal
 //! as plans: same tables, conditions, groups and calls) become one: whoever asks first runs it, and its
-//! rows, which are few beside what they were made of, are kept until the query ends.
+//! rows, which are few beside what they were made of, are kept until the query ends. The same is done for rows that must
+//! not differ between two places of a plan ([`once`]).
 
 use super::provider::ColumnTable;
 use async_trait::async_trait;
@@ -97,6 +98,13 @@ pub(super) fn share(plan: LogicalPlan) -> Result<LogicalPlan> {
         Ok(Transformed::new(shared, true, TreeNodeRecursion::Jump))
     })
     .map(|t| t.data)
+}
+
+/// A plan whose places (clones of what this answers) are computed together. `number` tells those of a query apart.
+pub(super) fn once(plan: &LogicalPlan, number: usize) -> LogicalPlan {
+    // Equal aggregates are numbered from below.
+    let node = Arc::new(Shared { number: usize::MAX - number, input: Arc::new(plan.clone()) });
+    LogicalPlan::Extension(Extension { node })
 }
 
 /// Aggregates over something, the same whenever they are computed.

@@ -8,16 +8,18 @@
 //! A subquery is settled before those inside it: what these name from further outside has become a column beside the rows
 //! around them by then.
 //!
-//! KEEPS: schemas; every row around finds its combination, NULLs included.
+//! KEEPS: schemas; every row around finds its combination, NULLs included. So the rows around, which the combinations are
+//! taken from, are computed once where another computation might give others ([`repeatable`]).
 
 mod mentions;
 mod order;
 mod plain;
 mod push;
+mod repeatable;
 
 use super::lateral::lateral_of;
 use super::lifted_subqueries::columns;
-use super::only;
+use super::{only, shared};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality, Result, TableReference};
 use datafusion::logical_expr::expr::AggregateFunction;
@@ -28,6 +30,7 @@ use datafusion::logical_expr::{
 };
 use plain::Use;
 use push::Domain;
+use repeatable::Repeatable;
 use std::sync::Arc;
 
 /// The plan without such subqueries, and whether there were any. Those that stay are left to be refused.
@@ -35,7 +38,7 @@ pub(super) fn settle(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
     if !depends_on_outside(&plan)? {
         return Ok((plan, false));
     }
-    let mut unnesting = Unnesting { made: 0, changes: 0 };
+    let mut unnesting = Unnesting { made: 0, changes: 0, computed_once: 0 };
     let settled = unnesting.settle(plan)?;
     Ok((settled, unnesting.made > 0))
 }
@@ -55,6 +58,8 @@ struct Unnesting {
     made: usize,
     /// Expressions that became others.
     changes: usize,
+    /// Plans that are computed once.
+    computed_once: usize,
 }
 
 impl Unnesting {
@@ -88,6 +93,10 @@ impl Unnesting {
     /// A node of one input, over an input that has its subqueries' values.
     fn over(&mut self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         let [input] = plan.inputs()[..] else { return Ok(None) };
+        if !has_subqueries(plan)? {
+            return Ok(None);
+        }
+        let Some(input) = &self.repeated(input)? else { return Ok(None) };
         let mut beside = input.clone();
         let names = NamePreserver::new(plan);
         let mut exprs = Vec::new();
@@ -182,14 +191,23 @@ impl Unnesting {
         Ok(Some((joined, Expr::Column(Column::new_unqualified(&value)))))
     }
 
+    /// Rows around, as they may be written into the plan twice; `None` where they may not.
+    fn repeated(&mut self, around: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+        Ok(match repeatable::how(around)? {
+            Repeatable::Always => Some(around.clone()),
+            Repeatable::IfComputedOnce => {
+                self.computed_once += 1;
+                Some(shared::once(around, self.computed_once))
+            }
+            Repeatable::Never => None,
+        })
+    }
+
     /// The conditions of an inner join that hold such subqueries, above it.
     fn on(&mut self, join: &Join) -> Result<Option<LogicalPlan>> {
         let Some(filter) = join.filter.as_ref().filter(|_| join.join_type == JoinType::Inner) else {
             return Ok(None);
         };
-        if !filter.exists(|e| Ok(matches!(e, Expr::ScalarSubquery(_) | Expr::Exists(_))))? {
-            return Ok(None);
-        }
         let bare = LogicalPlan::Join(Join { filter: None, ..join.clone() });
         let above = LogicalPlan::Filter(Filter::try_new(filter.clone(), Arc::new(bare))?);
         self.over(&above)
@@ -204,7 +222,8 @@ impl Unnesting {
             return Ok(None);
         }
         let number = self.made + 1;
-        let Some(domain) = Domain::of(subquery, &join.left, number)? else { return Ok(None) };
+        let Some(left) = &self.repeated(&join.left)? else { return Ok(None) };
+        let Some(domain) = Domain::of(subquery, left, number)? else { return Ok(None) };
         let Some(rows) = domain.computed(subquery)? else { return Ok(None) };
         self.made = number;
         let mut named = domain.keys_named("found");
@@ -216,10 +235,20 @@ impl Unnesting {
         let found = LogicalPlanBuilder::from(rows).project(named)?.build()?;
         let equal = join.on.iter().map(|(l, r)| l.clone().eq(r.clone()));
         let condition = equal.chain(join.filter.clone()).reduce(Expr::and);
-        let joined = domain.joined(&join.left, found, join.join_type, condition)?;
+        let joined = domain.joined(left, found, join.join_type, condition)?;
         let shown = join.schema.iter().map(|field| Expr::Column(Column::from(field))).collect();
         Ok(Some(LogicalPlan::Projection(Projection::try_new(shown, Arc::new(joined))?)))
     }
+}
+
+/// Whether an expression of a node holds a subquery.
+fn has_subqueries(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|e| {
+        found |= e.exists(|e| Ok(matches!(e, Expr::ScalarSubquery(_) | Expr::Exists(_))))?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// A join by columns of which NULLs are equal.

@@ -70,8 +70,6 @@ pub(super) struct Resolver<'a> {
     is_aggregate: &'a dyn Fn(&str) -> bool,
     /// The query being walked names columns of enclosing ones.
     is_correlated: bool,
-    /// How many relations were made for subqueries that depend on what is around them.
-    gathered: usize,
     /// Columns of all joins: each has those of both its sides.
     joined_columns: u64,
     /// The query walked last has aliases that its order does not mean, under other names.
@@ -86,7 +84,6 @@ impl<'a> Resolver<'a> {
             outer: Vec::new(),
             is_aggregate,
             is_correlated: false,
-            gathered: 0,
             joined_columns: 0,
             has_set_aside: false,
         }

@@ -2,7 +2,7 @@
 
 use super::mentions::{named_by, named_in, subquery_of};
 use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, Limit, LogicalPlan, Operator};
 
@@ -48,16 +48,18 @@ pub(super) fn is_plain(plan: &LogicalPlan, outside: &DFSchema, used: Use) -> Res
     if used == Use::Value && plan.schema().fields().iter().any(|field| is_around(field.name())) {
         return Ok(false);
     }
-    Spine { outside, used }.is_plain(plan, false)
+    Spine { outside, used, joined_by: Vec::new() }.is_plain(plan, false)
 }
 
 struct Spine<'a> {
     outside: &'a DFSchema,
     used: Use,
+    /// The subquery's columns in conditions that name the outside.
+    joined_by: Vec<Column>,
 }
 
 impl Spine<'_> {
-    fn is_plain(&self, plan: &LogicalPlan, is_below_aggregate: bool) -> Result<bool> {
+    fn is_plain(&mut self, plan: &LogicalPlan, is_below_aggregate: bool) -> Result<bool> {
         if named_in(plan, self.outside)?.is_empty() {
             return Ok(self.used != Use::Value || is_below_aggregate);
         }
@@ -76,7 +78,9 @@ impl Spine<'_> {
                     }
                     Use::Rows | Use::Beside => !self.names_deeper(&filter.predicate, &filter.input)?,
                 };
-                Ok(is_joined && self.is_plain_or_free(&filter.input, is_below_aggregate)?)
+                Ok(is_joined
+                    && self.tells_apart(&filter.predicate)
+                    && self.is_plain_or_free(&filter.input, is_below_aggregate)?)
             }
             LogicalPlan::Aggregate(aggregate) => Ok(self.used == Use::Value
                 && !is_below_aggregate
@@ -87,8 +91,22 @@ impl Spine<'_> {
         }
     }
 
-    fn is_plain_or_free(&self, plan: &LogicalPlan, is_below_aggregate: bool) -> Result<bool> {
+    fn is_plain_or_free(&mut self, plan: &LogicalPlan, is_below_aggregate: bool) -> Result<bool> {
         Ok(named_in(plan, self.outside)?.is_empty() || self.is_plain(plan, is_below_aggregate)?)
+    }
+
+    /// Whether columns in conditions that name the outside have names of their own. The planner joins by them under their
+    /// names alone: of `b.id = t.x AND c.id = t.y` it makes conditions on one column.
+    fn tells_apart(&mut self, condition: &Expr) -> bool {
+        let conditions = split_conjunction(condition).into_iter().filter(|e| e.contains_outer());
+        for column in conditions.flat_map(|e| e.column_refs()) {
+            match self.joined_by.iter().find(|other| other.name == column.name) {
+                Some(other) if other != column => return false,
+                Some(_) => {}
+                None => self.joined_by.push(column.clone()),
+            }
+        }
+        true
     }
 
     fn are_free(&self, exprs: &[Expr], node: &LogicalPlan) -> Result<bool> {
@@ -108,17 +126,17 @@ impl Spine<'_> {
         })
     }
 
-    /// Whether conditions that name the outside are equalities of something inside and something outside.
+    /// Whether conditions that name the outside are equalities of a column inside and something outside.
     fn are_equalities(&self, condition: &Expr, input: &LogicalPlan) -> Result<bool> {
         if self.names_deeper(condition, input)? {
             return Ok(false);
         }
         for e in split_conjunction(condition) {
             let is_outside = |e: &Expr| e.column_refs().is_empty();
+            let is_column = |e: &Expr| matches!(e, Expr::Column(_));
             let is_equality = match e {
                 Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
-                    (!left.contains_outer() && is_outside(right))
-                        || (!right.contains_outer() && is_outside(left))
+                    (is_column(left) && is_outside(right)) || (is_column(right) && is_outside(left))
                 }
                 _ => false,
             };

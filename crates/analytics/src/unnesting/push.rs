@@ -270,7 +270,12 @@ impl Domain {
             }
         };
         let over = aggregate.input.schema();
-        let groups = aggregate.group_expr.iter().map(|e| self.within(e, over));
+        let groups = aggregate.group_expr.iter().map(|e| {
+            let e = self.within(e, over)?;
+            // A group by what is outside is one by a combination's column, which stands there already.
+            let is_key = matches!(&e, Expr::Column(column) if self.columns.contains(column));
+            Ok(if is_key { e.alias(self.new_column("group").name) } else { e })
+        });
         let groups = self.keys().into_iter().map(Ok).chain(groups).collect::<Result<Vec<_>>>()?;
         let mut exprs = Vec::with_capacity(aggregate.aggr_expr.len());
         for e in &aggregate.aggr_expr {

@@ -229,11 +229,10 @@ impl VisitorMut for Walk<'_, '_> {
         if is_of_subquery && !self.offer.from.is_empty() {
             let relations = self.offer.relations.iter();
             let outside = Outside {
-                from: &self.offer.from,
                 qualifiers: relations.map(|r| r.qualifier.clone()).collect(),
                 is_aggregate: self.resolver.is_aggregate,
             };
-            if let Err(error) = correlated::rewrite(e, &outside, &mut self.resolver.gathered) {
+            if let Err(error) = correlated::rewrite(e, &outside) {
                 return ControlFlow::Break(error);
             }
         }
