@@ -1,6 +1,7 @@
 //! Planning that can be interrupted: between any two rules it is looked whether the statement has to end. Rules that
 //! take far longer than the rest for large plans are left out for those.
 
+use super::null_keys::ConditionsKept;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
@@ -95,7 +96,8 @@ pub(super) fn optimizer_rules(
     let checkpoint: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(Checkpoint);
     let bounded = |rule: Arc<dyn OptimizerRule + Send + Sync>| -> Arc<dyn OptimizerRule + Send + Sync> {
         match rule.name() {
-            "eliminate_cross_join" => Arc::new(ForFewJoins(rule)),
+            "eliminate_cross_join" => Arc::new(ForFewJoins(Arc::new(ConditionsKept(rule)))),
+            "extract_equijoin_predicate" => Arc::new(ConditionsKept(rule)),
             "push_down_filter" => Arc::new(super::barriers::KeptAbove(rule)),
             _ => rule,
         }

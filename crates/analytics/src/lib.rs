@@ -39,6 +39,7 @@ mod lifted_subqueries;
 mod lookup;
 mod memory;
 mod node_context;
+mod null_keys;
 mod number_functions;
 mod only;
 mod ordered_sets;

@@ -14,6 +14,7 @@ mod ordered;
 mod qualifiers;
 mod recursion;
 mod relations;
+mod repeated_keys;
 mod rows;
 mod samples;
 mod shapes;
@@ -47,6 +48,7 @@ use std::ops::ControlFlow;
 /// Rewrites a statement in place. Errors: dates and times that are none (22007, 22008).
 pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlResult<()> {
     long_lists::as_joins(statement);
+    repeated_keys::drop(statement);
     if let ControlFlow::Break(error) = statement.walk_mut(&mut calls::CallsInFrom { analytics }) {
         return Err(error);
     }

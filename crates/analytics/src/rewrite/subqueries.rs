@@ -425,6 +425,19 @@ fn row_in(
     found.map(|found| parse(&format!("{not}EXISTS ({found})"))).transpose()
 }
 
+/// The keys of ORDER BY that tell rows apart, where a number stands for the only column.
+fn sorting_keys(order_by: &ast::OrderBy, column: &Expr) -> Option<ast::OrderBy> {
+    let mut order_by = order_by.clone();
+    let ast::OrderByKind::Expressions(keys) = &mut order_by.kind else { return Some(order_by) };
+    for key in keys.iter_mut() {
+        if matches!(&key.expr, Expr::Value(_)) {
+            key.expr = column.clone();
+        }
+    }
+    keys.retain(|key| !matches!(&key.expr, Expr::Value(_)));
+    (!keys.is_empty()).then_some(order_by)
+}
+
 /// A subquery of rows as one of an aggregate that is its row: the only one, or the first.
 fn only(query: &Query, around: &Surroundings<'_>) -> Option<Box<Query>> {
     let mut query = Box::new(query.clone());
@@ -446,7 +459,8 @@ fn only(query: &Query, around: &Surroundings<'_>) -> Option<Box<Query>> {
         _ => return None,
     };
     let name = alias.unwrap_or_else(|| ast::Ident::with_quote('"', sql::lower::output_name(e)));
-    let expr = match (is_first, &query.order_by) {
+    let keys = query.order_by.as_ref().and_then(|order_by| sorting_keys(order_by, e));
+    let expr = match (is_first, keys) {
         (true, Some(order)) => parse(&format!("first_value({e} {order})")).ok()?,
         (true, None) => parse(&format!("first_value({e})")).ok()?,
         (false, _) => parse(&format!("{ONLY}({e})")).ok()?,
