@@ -68,10 +68,7 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
             Err(error) => ControlFlow::Break(error),
         }
     });
-    match outcome {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(()),
-    }
+    outcome.break_value().map_or(Ok(()), Err)
 }
 
 /// Calls functions that have several names by their first one, once columns have their names. The planner keeps what a
