@@ -112,7 +112,8 @@ impl Drop for Turn {
     }
 }
 
-/// The calling thread is going to wait for another one: whoever wants to compute for long has its turn.
+/// Ends the calling thread's turn before its poll ends, because the thread is going to wait for another one. The next long
+/// statement may then compute.
 pub fn give_up_turn() {
     drop(TURN.take());
 }

@@ -62,7 +62,7 @@ impl VisitorMut for Subqueries<'_, '_> {
             let what = "an aggregate in a subquery over columns of the query around it";
             return ControlFlow::Break(SqlError::unsupported(what));
         }
-        // One row whatever is found: a value.
+        // An aggregate without groups gives exactly one row, so that IN compares with its value.
         if let Expr::InSubquery { expr, subquery, negated } = e
             && is_one_row(subquery, self.outside)
             && Dependent::of(subquery, self.outside).is_some()

@@ -43,8 +43,8 @@ pub(super) fn write_out(select: &mut Select) -> SqlResult<()> {
     Ok(())
 }
 
-/// HAVING of a query without groups and without aggregates: of all rows there is one group, whatever they are. Where
-/// nothing names a column, its condition is one of the row that is shown.
+/// HAVING in a query that has neither GROUP BY nor aggregates. All rows are one group, even if there are none, so the query
+/// shows at most one row. If nothing names a column, HAVING becomes a condition on that row.
 pub(super) fn having_of_all_rows(select: &mut Select, is_aggregate: &dyn Fn(&str) -> bool) -> SqlResult<()> {
     let is_ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(terms, _) if terms.is_empty());
     let Some(having) = select.having.as_ref().filter(|_| is_ungrouped) else { return Ok(()) };
