@@ -1,18 +1,20 @@
-//! What the planner's rules may not move or conclude beside groups that there are without rows.
+//! What the planner's rules may not move or conclude beside groups that there are without rows, and beside rows that are
+//! computed once.
 //!
 //! A condition without columns (`(SELECT count(*) FROM b) = 7`) is pushed below an aggregate without GROUP BY by the
 //! planner, where it takes rows away instead of the one row of the result; so it is below GROUPING SETS, whose empty
-//! set makes a row of no rows. A column that has one value below GROUPING SETS has two above, NULL being the other; what
+//! set makes a row of no rows. Below one of several places that share their rows it would take them from all. A column that has one value below GROUPING SETS has two above, NULL being the other; what
 //! the planner knows of the one is kept from it.
 
+use super::shared;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::utils::{grouping_set_to_exprlist, split_conjunction};
+use datafusion::logical_expr::utils::{conjunction, grouping_set_to_exprlist, split_conjunction};
 use datafusion::logical_expr::{
-    Aggregate, ColumnarValue, Expr, LogicalPlan, Projection, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    Aggregate, ColumnarValue, Expr, Filter, LogicalPlan, Projection, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
@@ -30,8 +32,7 @@ fn is_of_sets(aggregate: &Aggregate) -> bool {
     matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)])
 }
 
-/// The rule that pushes conditions down, which leaves those without columns above an aggregate that makes a row of no
-/// rows.
+/// The rule that pushes conditions down, which leaves those without columns where rows below them are not theirs to take.
 #[derive(Debug)]
 pub(super) struct KeptAbove(pub Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -43,15 +44,36 @@ impl OptimizerRule for KeptAbove {
         self.0.apply_order()
     }
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if let LogicalPlan::Filter(filter) = &plan
-            && let LogicalPlan::Aggregate(aggregate) = filter.input.as_ref()
-            && (aggregate.group_expr.is_empty() || is_of_sets(aggregate))
-            && split_conjunction(&filter.predicate).into_iter().any(|part| part.column_refs().is_empty())
-        {
+        let Some((kept, moved, input)) = kept_and_moved(&plan) else { return self.0.rewrite(plan, config) };
+        let Some(moved) = conjunction(moved) else { return Ok(Transformed::no(plan)) };
+        let below = LogicalPlan::Filter(Filter::try_new(moved, Arc::new(input.clone()))?);
+        let below = self.0.rewrite(below, config)?;
+        if !below.transformed {
             return Ok(Transformed::no(plan));
         }
-        self.0.rewrite(plan, config)
+        let above = Filter::try_new(kept, Arc::new(below.data))?;
+        Ok(Transformed::yes(LogicalPlan::Filter(above)))
     }
+}
+
+/// The conditions that stay above a node, the others, and the node, if some stay. The rule takes conditions that follow
+/// each other together.
+fn kept_and_moved(plan: &LogicalPlan) -> Option<(Expr, Vec<Expr>, &LogicalPlan)> {
+    let mut conditions = Vec::new();
+    let mut input = plan;
+    while let LogicalPlan::Filter(filter) = input {
+        conditions.splice(0..0, split_conjunction(&filter.predicate).into_iter().cloned());
+        input = &filter.input;
+    }
+    let keeps = match input {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty() || is_of_sets(aggregate),
+        node => shared::is_shared(node),
+    };
+    if !keeps {
+        return None;
+    }
+    let (kept, moved): (Vec<_>, Vec<_>) = conditions.into_iter().partition(|e| e.column_refs().is_empty());
+    Some((conjunction(kept)?, moved, input))
 }
 
 /// Grouping sets over columns that the planner takes for no constants.

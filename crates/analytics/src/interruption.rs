@@ -1,6 +1,7 @@
 //! Planning that can be interrupted: between any two rules it is looked whether the statement has to end. Rules that
 //! take far longer than the rest for large plans are left out for those.
 
+use super::filter_names::ToldApart;
 use super::null_keys::ConditionsKept;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -109,5 +110,9 @@ pub(super) fn physical_rules(
     rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let checkpoint: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(Checkpoint);
-    rules.into_iter().flat_map(|rule| [checkpoint.clone(), rule]).collect()
+    let told_apart = |rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>| {
+        let pushes_filters = rule.name().starts_with("FilterPushdown");
+        if pushes_filters { Arc::new(ToldApart(rule)) } else { rule }
+    };
+    rules.into_iter().flat_map(|rule| [checkpoint.clone(), told_apart(rule)]).collect()
 }

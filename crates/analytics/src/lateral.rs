@@ -1,16 +1,18 @@
 //! What stands behind LATERAL and has no table of its own: functions that make rows over columns of other tables, and
-//! lists of expressions; and what has a LIMIT ([`limited`]).
+//! lists of expressions; what has a LIMIT ([`limited`]); and what names the other tables in subqueries alone ([`deeper`]).
 //!
 //! The planner joins a lateral subquery to what is left of it where conditions connect the two. A subquery without a table
 //! has no conditions: its row is computed beside each row of the other side, which is what it is made of here.
 //!
 //! KEEPS: the columns of both sides, with their names and in their order; rows that LEFT JOIN keeps.
 
+mod deeper;
 mod limited;
 
 pub(super) use limited::bounds;
 
 use super::lifted_subqueries::columns;
+use super::unnesting::depends_on_outside;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, NullHandling, Result, TableReference};
 use datafusion::logical_expr::{
@@ -20,6 +22,10 @@ use std::sync::Arc;
 
 /// The plan without such joins. Its schema is what it was.
 pub(super) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = match depends_on_outside(&plan)? {
+        true => deeper::tell(plan, &mut Vec::new())?,
+        false => plan,
+    };
     let settled = plan.transform_up_with_subqueries(|node| {
         let made = match &node {
             LogicalPlan::Join(join) => beside(join)?,

@@ -27,6 +27,7 @@ mod engine;
 mod error;
 mod exact_aggregates;
 mod fields;
+mod filter_names;
 mod filters;
 mod functions;
 mod groups_over_joins;

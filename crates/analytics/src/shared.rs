@@ -107,6 +107,11 @@ pub(super) fn once(plan: &LogicalPlan, number: usize) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node })
 }
 
+/// Whether a plan is one of several places whose rows are computed together.
+pub(super) fn is_shared(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Extension(extension) if extension.node.as_any().is::<Shared>())
+}
+
 /// Aggregates over something, the same whenever they are computed.
 fn is_worth_it(node: &LogicalPlan) -> bool {
     let LogicalPlan::Aggregate(_) = node else { return false };

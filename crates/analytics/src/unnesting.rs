@@ -28,6 +28,7 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, Filter, Join, JoinConstraint, JoinType, LogicalPlan, LogicalPlanBuilder, Projection,
     lit,
 };
+pub(super) use mentions::named_in;
 use plain::Use;
 use push::Domain;
 use repeatable::Repeatable;
@@ -44,7 +45,7 @@ pub(super) fn settle(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
 }
 
 /// Whether any part of a plan names a column of a query around it.
-fn depends_on_outside(plan: &LogicalPlan) -> Result<bool> {
+pub(super) fn depends_on_outside(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         found |= node.contains_outer_reference();

@@ -68,8 +68,8 @@ pub(super) struct Resolver<'a> {
     /// What enclosing queries offer, the innermost last.
     outer: Vec<Rc<Offer>>,
     is_aggregate: &'a dyn Fn(&str) -> bool,
-    /// The query being walked names columns of enclosing ones.
-    is_correlated: bool,
+    /// How many queries further out the query being walked names columns; zero if it names its own alone.
+    reach: usize,
     /// Columns of all joins: each has those of both its sides.
     joined_columns: u64,
     /// The query walked last has aliases that its order does not mean, under other names.
@@ -83,7 +83,7 @@ impl<'a> Resolver<'a> {
             ctes: Vec::new(),
             outer: Vec::new(),
             is_aggregate,
-            is_correlated: false,
+            reach: 0,
             joined_columns: 0,
             has_set_aside: false,
         }

@@ -5,11 +5,10 @@
 //! subqueries; three-valued logic is spelled out.
 
 mod arrays;
+mod only_row;
 
 use super::bags::query_of;
 use super::limits::keeps_one;
-use super::marks::MARK;
-use crate::only::ONLY;
 pub(super) use arrays::array_of;
 use base::error::SqlResult;
 use datafusion::sql::sqlparser::ast::{
@@ -27,6 +26,8 @@ pub(super) struct Surroundings<'a> {
     pub is_correlated: bool,
     /// Gives names of the query around a qualifier, which inside the subquery mean the same.
     pub qualified: &'a dyn Fn(&Expr) -> Option<Expr>,
+    /// Whether an expression names columns of the query around.
+    pub names_own: &'a dyn Fn(&Expr) -> bool,
     pub is_aggregate: &'a dyn Fn(&str) -> bool,
 }
 
@@ -46,8 +47,9 @@ pub(super) fn replacement(e: &Expr, around: &Surroundings<'_>) -> SqlResult<Opti
         Expr::InSubquery { expr, subquery, negated } => match expr.as_ref() {
             Expr::Tuple(row) => row_in(row, subquery, *negated, around),
             x if around.is_value => in_values(x, subquery, *negated, around),
-            // The planner looks for NULLs among all rows, whichever of them are meant.
-            x if around.is_correlated => {
+            // The planner looks for NULLs among all rows, whichever of them are meant, and not at all for what names no
+            // column of the rows around.
+            x if around.is_correlated || (*negated && is_of_no_row(x, around)) => {
                 refuse_width(subquery)?;
                 match row_in(std::slice::from_ref(x), subquery, *negated, around)? {
                     None if *negated => {
@@ -72,9 +74,14 @@ pub(super) fn replacement(e: &Expr, around: &Surroundings<'_>) -> SqlResult<Opti
                 op => against(left, op, subquery, false, around),
             }
         }
-        Expr::Subquery(query) => Ok(only(query, around).map(Expr::Subquery)),
+        Expr::Subquery(query) => Ok(only_row::of(query, around).map(Expr::Subquery)),
         _ => Ok(None),
     }
+}
+
+/// Whether an expression is the same for all rows around.
+fn is_of_no_row(x: &Expr, around: &Surroundings<'_>) -> bool {
+    !(around.names_own)(x) && !super::has_aggregate(x, around.is_aggregate)
 }
 
 /// `x = ANY (subquery)` is IN, `x <> ALL (subquery)` is NOT IN. Errors: 0A000 where names of `x` cannot be told apart:
@@ -259,6 +266,15 @@ fn over(
         *subquery.body = SetExpr::Select(Box::new(select));
         return Some(subquery);
     }
+    over_all(subquery, computed, condition)
+}
+
+/// The same over a subquery that becomes a relation.
+fn over_all(
+    subquery: Query,
+    computed: &dyn Fn(&[String]) -> String,
+    condition: &dyn Fn(&[String]) -> Option<String>,
+) -> Option<Query> {
     let width = width_of(&subquery.body)?;
     let columns: Vec<String> = (0..width).map(|n| format!("{FOUND}.y{n}")).collect();
     let names: Vec<String> = (0..width).map(|n| format!("y{n}")).collect();
@@ -423,53 +439,4 @@ fn row_in(
     let found = over(subquery, &|_| "1".into(), &condition, around);
     let not = if negated { "NOT " } else { "" };
     found.map(|found| parse(&format!("{not}EXISTS ({found})"))).transpose()
-}
-
-/// The keys of ORDER BY that tell rows apart, where a number stands for the only column.
-fn sorting_keys(order_by: &ast::OrderBy, column: &Expr) -> Option<ast::OrderBy> {
-    let mut order_by = order_by.clone();
-    let ast::OrderByKind::Expressions(keys) = &mut order_by.kind else { return Some(order_by) };
-    for key in keys.iter_mut() {
-        if matches!(&key.expr, Expr::Value(_)) {
-            key.expr = column.clone();
-        }
-    }
-    keys.retain(|key| !matches!(&key.expr, Expr::Value(_)));
-    (!keys.is_empty()).then_some(order_by)
-}
-
-/// A subquery of rows as one of an aggregate that is its row: the only one, or the first.
-fn only(query: &Query, around: &Surroundings<'_>) -> Option<Box<Query>> {
-    let mut query = Box::new(query.clone());
-    let is_first = match query.limit_clause.take() {
-        None => false,
-        Some(limit) if keeps_one(&limit) == Some(1) => true,
-        Some(_) => return None,
-    };
-    let select = plain(&query, around)?;
-    // Without a table and a condition there is one row. A query of its own is told apart by the planner, which
-    // takes a column without nulls for one that cannot be missing.
-    if select.from.is_empty() && (select.selection.is_none() || around.is_correlated) {
-        return None;
-    }
-    let [item] = select.projection.as_slice() else { return None };
-    let (e, alias) = match item {
-        SelectItem::UnnamedExpr(e) => (e, None),
-        SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.clone())),
-        _ => return None,
-    };
-    let name = alias.unwrap_or_else(|| ast::Ident::with_quote('"', sql::lower::output_name(e)));
-    let keys = query.order_by.as_ref().and_then(|order_by| sorting_keys(order_by, e));
-    let expr = match (is_first, keys) {
-        (true, Some(order)) => parse(&format!("first_value({e} {order})")).ok()?,
-        (true, None) => parse(&format!("first_value({e})")).ok()?,
-        (false, _) => parse(&format!("{ONLY}({e})")).ok()?,
-    };
-    // Told apart from columns around it that are called the same.
-    let name = ast::Ident::with_quote('"', format!("{}{MARK}v", sql::names::fold(&name)));
-    let item = SelectItem::ExprWithAlias { expr, alias: name };
-    query.order_by = None;
-    let SetExpr::Select(select) = query.body.as_mut() else { return None };
-    select.projection = vec![item];
-    Some(query)
 }

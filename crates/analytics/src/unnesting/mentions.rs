@@ -18,7 +18,7 @@ pub(super) fn subquery_of(e: &Expr) -> Option<&Subquery> {
 }
 
 /// Columns of an outside that a plan names, each once. A name means what is nearest: `hidden` are the schemas between.
-pub(super) fn named_in(plan: &LogicalPlan, outside: &DFSchema) -> Result<Vec<Column>> {
+pub(in super::super) fn named_in(plan: &LogicalPlan, outside: &DFSchema) -> Result<Vec<Column>> {
     let mut named = Vec::new();
     collect(plan, outside, &mut Vec::new(), &mut named)?;
     Ok(named)

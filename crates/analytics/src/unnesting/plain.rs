@@ -76,7 +76,9 @@ impl Spine<'_> {
                     Use::Value => {
                         is_below_aggregate && self.are_equalities(&filter.predicate, &filter.input)?
                     }
-                    Use::Rows | Use::Beside => !self.names_deeper(&filter.predicate, &filter.input)?,
+                    Use::Rows | Use::Beside => {
+                        !self.names_deeper(&filter.predicate, &filter.input)? && !mixes(&filter.predicate)?
+                    }
                 };
                 Ok(is_joined
                     && self.tells_apart(&filter.predicate)
@@ -146,4 +148,15 @@ impl Spine<'_> {
         }
         Ok(true)
     }
+}
+
+/// Whether a condition is about a subquery and the outside at once, as of `a IN (…) OR b = outside.c`. The planner takes
+/// what names the outside up to the join before it joins such subqueries, which it does not do above.
+fn mixes(condition: &Expr) -> Result<bool> {
+    for e in split_conjunction(condition) {
+        if e.contains_outer() && e.exists(|e| Ok(subquery_of(e).is_some()))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

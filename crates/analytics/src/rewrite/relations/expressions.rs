@@ -6,8 +6,8 @@ use crate::rewrite::correlated::{self, Outside};
 use crate::rewrite::subqueries::{self, Surroundings};
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
-use datafusion::sql::sqlparser::ast::{self, Expr, Ident, Query, VisitorMut};
-use sql::walk::WalkMut;
+use datafusion::sql::sqlparser::ast::{self, Expr, Ident, Query, Visitor, VisitorMut};
+use sql::walk::{Walk as _, WalkMut};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -50,12 +50,12 @@ impl<'r, 'a> Walk<'r, 'a> {
             match (found.next(), found.next()) {
                 (None, _) => {
                     if let Some(row) = offer.relation_named(name).and_then(Relation::row) {
-                        self.resolver.is_correlated |= level > 0;
+                        self.resolver.reach = self.resolver.reach.max(level);
                         return row.map(Some);
                     }
                 }
                 (Some(one), None) => {
-                    self.resolver.is_correlated |= level > 0;
+                    self.resolver.reach = self.resolver.reach.max(level);
                     // What comes from outside says from where, unless something inside is called the same.
                     let says_where = level > 0 && !self.hides(&one.expr, level);
                     return Ok((one.is_merged || says_where).then(|| one.expr.clone()));
@@ -63,6 +63,8 @@ impl<'r, 'a> Walk<'r, 'a> {
                 (Some(_), Some(_)) => return Err(ambiguous(name)),
             }
         }
+        // What is left of a lateral subquery is not offered.
+        self.reaches(self.resolver.outer.len() + 1);
         Ok(None)
     }
 
@@ -79,14 +81,23 @@ impl<'r, 'a> Walk<'r, 'a> {
 
     /// The expression with a qualifier for every name, so that it means the same inside a subquery.
     fn qualified(offer: &Offer, e: &Expr) -> Option<Expr> {
-        struct Qualify<'o>(&'o Offer);
+        struct Qualify<'o>(&'o Offer, usize);
         impl VisitorMut for Qualify<'_> {
             type Break = ();
             fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-                ControlFlow::Break(())
+                self.1 += 1;
+                ControlFlow::Continue(())
+            }
+            fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+                self.1 -= 1;
+                ControlFlow::Continue(())
             }
             fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<()> {
+                // What a subquery names from here has its qualifier.
                 let Expr::Identifier(ident) = &*e else { return ControlFlow::Continue(()) };
+                if self.1 > 0 {
+                    return ControlFlow::Continue(());
+                }
                 let name = sql::names::fold(ident);
                 let mut found = self.0.named(&name);
                 match (found.next(), found.next()) {
@@ -97,7 +108,36 @@ impl<'r, 'a> Walk<'r, 'a> {
             }
         }
         let mut qualified = e.clone();
-        qualified.walk_mut(&mut Qualify(offer)).is_continue().then_some(qualified)
+        qualified.walk_mut(&mut Qualify(offer, 0)).is_continue().then_some(qualified)
+    }
+
+    /// Whether an expression names a column of the query whose names are offered, but for what its subqueries name.
+    fn names_own(offer: &Offer, e: &Expr) -> bool {
+        struct Own<'o>(&'o Offer, usize);
+        impl Visitor for Own<'_> {
+            type Break = ();
+            fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+                self.1 += 1;
+                ControlFlow::Continue(())
+            }
+            fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+                self.1 -= 1;
+                ControlFlow::Continue(())
+            }
+            fn pre_visit_expr(&mut self, e: &Expr) -> ControlFlow<()> {
+                let is_own = match e {
+                    _ if self.1 > 0 => false,
+                    Expr::Identifier(name) => self.0.named(&sql::names::fold(name)).next().is_some(),
+                    Expr::CompoundIdentifier(path) => {
+                        let qualifier = path.first().map(sql::names::fold);
+                        self.0.relations.iter().any(|r| Some(&r.qualifier) == qualifier.as_ref())
+                    }
+                    _ => false,
+                };
+                if is_own { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            }
+        }
+        e.walk(&mut Own(offer, 0)).is_break()
     }
 
     fn refuse_ambiguous(&mut self, path: &[Ident]) -> SqlResult<()> {
@@ -105,12 +145,23 @@ impl<'r, 'a> Walk<'r, 'a> {
         let (qualifier, name) = (sql::names::fold(qualifier), sql::names::fold(name));
         let relation = self.offer.relations.iter().find(|r| r.qualifier == qualifier);
         let is_outer = |o: &Rc<Offer>| o.relations.iter().any(|r| r.qualifier == qualifier);
-        self.resolver.is_correlated |= relation.is_none() && self.resolver.outer.iter().any(is_outer);
+        // What no query offers stands left of a lateral subquery.
+        let level = match relation {
+            Some(_) => None,
+            None => self.resolver.outer.iter().rev().position(is_outer).or(Some(self.resolver.outer.len())),
+        };
         let columns = relation.and_then(|r| r.columns.as_ref());
-        match columns.map_or(0, |columns| columns.iter().filter(|c| shown(c) == name).count()) {
+        let count = columns.map_or(0, |columns| columns.iter().filter(|c| shown(c) == name).count());
+        self.reaches(level.map_or(0, |level| level + 1));
+        match count {
             0 | 1 => Ok(()),
             _ => Err(ambiguous(&name)),
         }
+    }
+
+    /// A name means a column so many queries further out.
+    fn reaches(&mut self, level: usize) {
+        self.resolver.reach = self.resolver.reach.max(level);
     }
 }
 
@@ -160,11 +211,13 @@ impl VisitorMut for Walk<'_, '_> {
         if self.depth > 1 {
             return ControlFlow::Continue(());
         }
-        let before = std::mem::take(&mut self.resolver.is_correlated);
+        let before = std::mem::take(&mut self.resolver.reach);
         self.resolver.outer.push(self.offer.clone());
         let walked = self.resolver.query(query, Place::Value);
         self.resolver.outer.pop();
-        self.is_inner_correlated = std::mem::replace(&mut self.resolver.is_correlated, before);
+        let inner = std::mem::replace(&mut self.resolver.reach, before);
+        self.is_inner_correlated = inner > 0;
+        self.reaches(inner.saturating_sub(1));
         match walked {
             Ok(_) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -212,6 +265,7 @@ impl VisitorMut for Walk<'_, '_> {
                     is_value: self.is_value || self.beside_conjunction > 0,
                     is_correlated: self.is_inner_correlated,
                     qualified: &|e| Walk::qualified(&offer, e),
+                    names_own: &|e| Walk::names_own(&offer, e),
                     is_aggregate: self.resolver.is_aggregate,
                 };
                 match &*e {
