@@ -94,9 +94,7 @@ impl Analytics {
             .with_query_planner(Arc::new(Planner))
             .with_analyzer_rules(analyzer_rules)
             .with_optimizer_rules(interruption::optimizer_rules(Optimizer::new().rules))
-            .with_physical_optimizer_rules(interruption::physical_rules(super::same_names::kept_apart(
-                PhysicalOptimizer::new().rules,
-            )))
+            .with_physical_optimizer_rules(interruption::physical_rules(PhysicalOptimizer::new().rules))
             .build();
         let context = SessionContext::new_with_state(state);
         let system = SystemTables::install(&context)?;

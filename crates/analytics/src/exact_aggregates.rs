@@ -1,15 +1,15 @@
 //! Aggregates whose values or types DataFusion has otherwise than PostgreSQL.
 //!
-//! An average of `numeric` is the quotient of its sum and its count, with the digits of a quotient. A sum of `bigint`
+//! An average of `numeric` or of whole numbers is the quotient of its sum and its count, with the digits of a quotient. A sum of `bigint`
 //! is `numeric`: it has room where 64 bits would wrap around. Arguments of a type that PostgreSQL's aggregate does not
 //! take are refused. Intervals are grouped and ordered by their length.
 
 use super::lifted_subqueries::columns;
-use super::scalars::{Argument, order_key, quotient, with_typed_default};
+use super::scalars::{Argument, average, order_key, quotient, with_typed_default};
 use base::{SqlError, SqlState};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, Result};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::count::count_udaf;
@@ -62,6 +62,8 @@ enum Exact {
     Other(Expr),
     /// The quotient of two calls.
     Quotient(Expr, Expr),
+    /// The same of a sum of whole numbers and their count.
+    Average(Expr, Expr),
 }
 
 /// Sort keys that are intervals, by their length; `jsonb` by its key.
@@ -304,6 +306,7 @@ struct Calls {
 enum Made {
     Call(String),
     Quotient(String, String),
+    Average(String, String),
 }
 
 impl Calls {
@@ -315,12 +318,20 @@ impl Calls {
                 Made::Call(name)
             }
             Exact::Other(call) => Made::Call(self.named(call, format!("exact {name}"))),
-            Exact::Quotient(sum, count) => Made::Quotient(
-                self.named(sum, format!("sum for {name}")),
-                self.named(count, format!("count for {name}")),
-            ),
+            Exact::Quotient(sum, count) => {
+                let (sum, count) = self.both_named(sum, count, &name);
+                Made::Quotient(sum, count)
+            }
+            Exact::Average(sum, count) => {
+                let (sum, count) = self.both_named(sum, count, &name);
+                Made::Average(sum, count)
+            }
         };
         self.results.push(made);
+    }
+
+    fn both_named(&mut self, sum: Expr, count: Expr, name: &str) -> (String, String) {
+        (self.named(sum, format!("sum for {name}")), self.named(count, format!("count for {name}")))
     }
 
     fn named(&mut self, call: Expr, name: String) -> String {
@@ -337,10 +348,18 @@ fn shown(schema: &DFSchema, before: usize, results: &[Made], new: LogicalPlan) -
         let e = match made {
             Made::Call(name) => column(name),
             Made::Quotient(sum, count) => quotient(&column(sum), &column(count), new.schema().as_ref())?,
+            Made::Average(sum, count) => {
+                let sum = Expr::Cast(Cast::new(Box::new(column(sum)), WIDE));
+                average(sum, column(count), super::averages::DIGITS)
+            }
         };
         exprs.push(e.alias_qualified(qualifier.cloned(), field.name()));
     }
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(new))?))
+}
+
+fn is_whole(e: &Expr, schema: &DFSchema) -> bool {
+    e.get_type(schema).is_ok_and(|data_type| data_type.is_integer())
 }
 
 fn of_call(
@@ -353,11 +372,18 @@ fn of_call(
     let of = |n: usize| args.get(n).map(|e| Argument::of(e, schema));
     let first = of(0);
     refuse_arguments(func.name(), args, is_distinct, schema)?;
-    let is_of_spans = super::average_spans::is_this(func);
     Ok(match (func.name(), args) {
-        ("avg", [_]) if is_of_spans && first == Some(Argument::Span) => Exact::Same,
+        ("avg", [_]) if first == Some(Argument::Span) => Exact::Same,
         ("avg", [_]) if first == Some(Argument::Numeric) => {
             Exact::Quotient(call(sum_udaf(), args.to_vec()), call(count_udaf(), args.to_vec()))
+        }
+        ("avg", [e]) if is_whole(e, schema) => {
+            // A sum of 32 bits has room in 64.
+            let summed = match first {
+                Some(Argument::BigInt) => Expr::Cast(Cast::new(Box::new(e.clone()), WIDE)),
+                _ => e.clone(),
+            };
+            Exact::Average(call(sum_udaf(), vec![summed]), call(count_udaf(), args.to_vec()))
         }
         // The one of the greatest or the least length.
         ("min" | "max", [e])
@@ -374,7 +400,7 @@ fn of_call(
                 _ => return Err(external(SqlError::unsupported("min and max of intervals over windows"))),
             }
         }
-        ("avg", _) if is_of_spans => Exact::Other(call(avg_udaf(), args.to_vec())),
+        ("avg", _) if super::averages::is_this(func) => Exact::Other(call(avg_udaf(), args.to_vec())),
         ("sum", [e]) if first == Some(Argument::BigInt) && !matches!(e, Expr::Literal(..)) => {
             Exact::Other(call(func.clone(), vec![Expr::Cast(Cast::new(Box::new(e.clone()), WIDE))]))
         }
@@ -384,6 +410,11 @@ fn of_call(
 
 fn refuse_arguments(name: &str, args: &[Expr], is_distinct: bool, schema: &DFSchema) -> Result<()> {
     let kinds: Vec<Argument> = args.iter().map(|e| Argument::of(e, schema)).collect();
+    if let ("avg", [Expr::Literal(ScalarValue::Utf8(_) | ScalarValue::Null, _)]) = (name, args) {
+        let told = "function avg(unknown) is not unique";
+        let hint = "Could not choose a best candidate function. You might need to add explicit type casts.";
+        return Err(external(SqlError::new(SqlState(*b"42725"), told).hint(hint)));
+    }
     let is_refused = match (name, kinds.as_slice()) {
         (_, kinds) if kinds.contains(&Argument::Label) && !OF_LABELS.contains(&name) => true,
         (
@@ -396,6 +427,10 @@ fn refuse_arguments(name: &str, args: &[Expr], is_distinct: bool, schema: &DFSch
         ("string_agg", [first, separator]) => {
             let fits = |kind: &Argument| matches!(kind, Argument::Text | Argument::Unknown | Argument::Other);
             !fits(first) || !fits(separator)
+        }
+        ("avg", [kind]) => {
+            use Argument as A;
+            !matches!(kind, A::BigInt | A::Numeric | A::Number | A::Span | A::Unknown | A::Other)
         }
         ("count", [_, _, ..]) => true,
         ("count", [Argument::Span | Argument::Jsonb]) if is_distinct => {

@@ -2,8 +2,8 @@
 //!
 //! A join tells what is below it which keys its other side has, a sort with a limit which rows come too late. On its way down
 //! each operator looks such a filter's columns up by name in what is below it (`FilterRemapper` of
-//! datafusion-physical-plan 55.2), and of two columns of one name it takes the first, whichever was meant: rows were
-//! missing. An operator's filters stay with it where a name of their columns stands for two somewhere below.
+//! datafusion-physical-plan 55.2), and of two columns of one name it takes the first, or in a projection the last
+//! (`ProjectionExec::collect_reverse_alias`), whichever was meant: rows were missing. An operator's filters stay with it where a name of their columns stands for two somewhere below.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};

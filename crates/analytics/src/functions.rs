@@ -43,6 +43,7 @@ pub(super) fn install(context: &SessionContext) {
     super::labels::install(context);
     context.register_udf(super::overlaps::function());
     context.register_udf(super::similar::function());
+    context.register_udf(super::scalars::extract_function());
     context.register_udf(super::sets::function());
     super::ordered_sets::functions().into_iter().for_each(|function| context.register_udf(function));
     super::barriers::functions().into_iter().for_each(|function| context.register_udf(function));

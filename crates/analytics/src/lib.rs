@@ -7,7 +7,7 @@
 pub mod activity;
 pub mod types;
 
-mod average_spans;
+mod averages;
 mod barriers;
 mod batches;
 mod bytes_functions;
@@ -60,7 +60,6 @@ mod rewrite;
 mod row_locks;
 mod rowwise;
 mod run;
-mod same_names;
 mod scalars;
 mod scan;
 mod set_types;

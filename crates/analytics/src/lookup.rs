@@ -21,8 +21,6 @@ pub(super) struct Names<'a> {
     pub with_hidden: bool,
     /// The system catalog's columns only stand for PostgreSQL's types.
     pub asks_catalog: bool,
-    /// `avg` takes intervals too.
-    pub averages_spans: bool,
 }
 
 impl Names<'_> {
@@ -97,8 +95,8 @@ impl ContextProvider for Names<'_> {
         self.analytics.state.higher_order_functions().get(name).cloned()
     }
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        if self.averages_spans && name == "avg" {
-            return Some(Arc::new(super::average_spans::function()));
+        if !self.asks_catalog && name == "avg" {
+            return Some(Arc::new(super::averages::function()));
         }
         self.analytics.state.aggregate_functions().get(name).cloned()
     }

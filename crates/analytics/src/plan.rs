@@ -22,7 +22,7 @@ use sql::lower::output_name;
 use sql::lower::scope::ParameterTypes;
 use sql::names;
 use sql::types::{Column, array_oid, type_modifier, type_oid};
-use sql::walk;
+use sql::walk::{self, WalkMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -146,14 +146,8 @@ fn plan_now(
             }
             let (with_subqueries, mut rewritten) = for_catalog.unwrap_or((None, rewritten));
             super::rewrite::call_by_first_names(&mut rewritten, &analytics.state);
-            let names =
-                |averages_spans| Names { analytics, context, with_hidden, asks_catalog, averages_spans };
-            let settled = |statement: &Statement| match settled(&names(false), statement, &planning) {
-                Err(error) if super::average_spans::is_refused(&error) => {
-                    settled(&names(true), statement, &planning)
-                }
-                settled => settled,
-            };
+            let names = Names { analytics, context, with_hidden, asks_catalog };
+            let settled = |statement: &Statement| settled(&names, statement, &planning);
             let kept = with_subqueries.and_then(|mut statement| {
                 super::rewrite::call_by_first_names(&mut statement, &analytics.state);
                 let plan = settled(&statement).ok()?;
@@ -412,32 +406,47 @@ const SAME_NAMES: &str = "require unique expression names";
 /// What DataFusion says of a part of a column that has none.
 const NO_FIELDS: &str = "Cannot access field at argument";
 
-/// The statement with an alias for every output column that has none; [`shown_names`] shows the original.
+/// The statement with an alias for every output column that has none, and for every second one of a name in subqueries;
+/// [`shown_names`] shows the original.
 fn with_distinct_names(statement: &Statement) -> Statement {
+    struct Subqueries;
+    impl ast::VisitorMut for Subqueries {
+        type Break = ();
+        fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+            name_apart(&mut query.body, false);
+            ControlFlow::Continue(())
+        }
+    }
     let mut statement = statement.clone();
-    let Statement::Query(query) = &mut statement else { return statement };
-    let mut body = query.body.as_mut();
-    loop {
-        match body {
-            ast::SetExpr::Query(inner) => body = inner.body.as_mut(),
-            ast::SetExpr::SetOperation { left, .. } => body = left,
-            ast::SetExpr::Select(select) => {
-                let mut given = BTreeSet::new();
-                for (i, item) in select.projection.iter_mut().enumerate() {
-                    let (e, name) = match item {
-                        ast::SelectItem::UnnamedExpr(e) => (e, None),
-                        ast::SelectItem::ExprWithAlias { expr, alias } => (expr, Some(names::fold(alias))),
-                        _ => continue,
-                    };
-                    if name.as_ref().is_none_or(|name| !given.insert(name.clone())) {
-                        let name = name.unwrap_or_else(|| output_name(e));
-                        let alias = ast::Ident::with_quote('"', format!("{name}#{i}"));
-                        *item = ast::SelectItem::ExprWithAlias { expr: e.clone(), alias };
-                    }
-                }
-                return statement;
-            }
-            _ => return statement,
+    if let Statement::Query(query) = &mut statement {
+        name_apart(&mut query.body, true);
+    }
+    let _: ControlFlow<()> = statement.walk_mut(&mut Subqueries);
+    statement
+}
+
+/// Gives output columns names of their own: those of a name that is taken, and if `all`, those without an alias.
+fn name_apart(body: &mut ast::SetExpr, all: bool) {
+    let select = match body {
+        ast::SetExpr::Query(inner) => return name_apart(&mut inner.body, all),
+        ast::SetExpr::SetOperation { left, right, .. } => {
+            name_apart(left, all);
+            return name_apart(right, all);
+        }
+        ast::SetExpr::Select(select) => select,
+        _ => return,
+    };
+    let mut given = BTreeSet::new();
+    for (i, item) in select.projection.iter_mut().enumerate() {
+        let (e, name, has_alias) = match item {
+            ast::SelectItem::UnnamedExpr(e) => (&*e, output_name(e), false),
+            ast::SelectItem::ExprWithAlias { expr, alias } => (&*expr, names::fold(alias), true),
+            _ => continue,
+        };
+        let is_taken = if has_alias || !all { !given.insert(name.clone()) } else { true };
+        if is_taken {
+            let alias = ast::Ident::with_quote('"', format!("{name}#{i}"));
+            *item = ast::SelectItem::ExprWithAlias { expr: e.clone(), alias };
         }
     }
 }

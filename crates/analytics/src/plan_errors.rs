@@ -32,6 +32,11 @@ const OF_WINDOWS: &[&str] = &[
 /// What one message is in PostgreSQL's words, where nothing of it is needed.
 const FIXED: &[(&str, SqlState, &str)] = &[
     (
+        "does not satisfy order requirements",
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "a window or a set operation over two columns that are always equal is not supported",
+    ),
+    (
         "Aggregate functions are not allowed in the WHERE clause",
         SqlState::GROUPING_ERROR,
         "aggregate functions are not allowed in WHERE",

@@ -165,6 +165,7 @@ fn replacement_of_all_digits(e: &Expr) -> Result<Option<Expr>, SqlError> {
     match e {
         Expr::SimilarTo { .. } => Ok(super::similar::as_match(e)),
         Expr::CompoundFieldAccess { .. } => calls::open_slice(e),
+        Expr::Extract { field, expr, .. } => calls::extract(field, expr).map(Some),
         Expr::AtTimeZone { timestamp, time_zone } => at_time_zone(timestamp, time_zone).map(Some),
         Expr::Substring {
             expr,

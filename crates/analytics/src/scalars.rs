@@ -11,6 +11,7 @@
 
 mod bits;
 mod evaluated;
+mod extracts;
 mod functions;
 mod inference;
 mod json;
@@ -23,6 +24,7 @@ mod typing;
 mod written;
 mod zoned;
 
+pub(super) use extracts::function as extract_function;
 pub(super) use inference::kind_of;
 pub(super) use kinds::{Family, Kind, arrow_span, span};
 pub(super) use rule::{Operators, settle};
@@ -102,6 +104,18 @@ pub(super) fn quotient(a: &Expr, b: &Expr, schema: &dyn ExprSchema) -> datafusio
     let settled = settled.map_err(|e| datafusion::error::DataFusionError::External(Box::new(e)))?;
     Ok(settled
         .unwrap_or_else(|| datafusion::logical_expr::binary_expr(a.clone(), Operator::Divide, b.clone())))
+}
+
+/// Digits behind the point of a quotient of numbers that have so many.
+pub(super) fn quotient_digits(digits: i8) -> i8 {
+    digits.max(typing::QUOTIENT_SCALE as i8)
+}
+
+/// A sum of whole numbers, which is `numeric`, divided by their count.
+pub(super) fn average(sum: Expr, count: Expr, digits: u8) -> Expr {
+    let numeric = |scale| DataType::Numeric { precision: 38, scale };
+    let (sum, count) = ((sum, kinds::Kind::Known(numeric(0))), (count, kinds::Kind::Known(DataType::BigInt)));
+    typing::by_rows(base::expr::BinaryOperator::Divide, sum, count, numeric(digits))
 }
 
 /// What values are ordered and grouped by whose columns are not in their order: `None` for others.

@@ -463,3 +463,10 @@ pub(super) fn open_slice(e: &Expr) -> base::error::SqlResult<Option<Expr>> {
     }
     Ok(any.then(|| Expr::CompoundFieldAccess { root: root.clone(), access_chain }))
 }
+
+/// `extract(unit FROM at)` as a call, which the planner would take for one of `date_part`.
+pub(super) fn extract(unit: &ast::DateTimeField, at: &Expr) -> base::error::SqlResult<Expr> {
+    let unit = unit.to_string();
+    let unit = unit.trim_matches(|c| c == '\'' || c == '"').replace('\'', "''");
+    sql::parse::parse_expr(&format!("\"extract\"('{unit}', {at})"))
+}

@@ -24,7 +24,7 @@ use moments::{both_moments, moved};
 pub(super) use moments::{meet_in_a_zone, moment};
 
 /// Digits behind the point of a quotient over columns, at least.
-const QUOTIENT_SCALE: u8 = 20;
+pub(super) const QUOTIENT_SCALE: u8 = 20;
 /// A product of decimals has no more digits behind the point than this, unless a factor has.
 const PRODUCT_SCALE: u8 = 20;
 
@@ -126,7 +126,12 @@ fn plain(operator: Operator, left: Expr, right: Expr) -> Expr {
 }
 
 /// Two arguments by the function that rows use.
-fn by_rows(operator: BinaryOperator, left: (Expr, Kind), right: (Expr, Kind), returns: DataType) -> Expr {
+pub(super) fn by_rows(
+    operator: BinaryOperator,
+    left: (Expr, Kind),
+    right: (Expr, Kind),
+    returns: DataType,
+) -> Expr {
     let expr = base::expr::Expr::binary(operator, base::expr::Expr::Column(0), base::expr::Expr::Column(1));
     call(Computation::Scalar(expr), vec![left, right], Kind::Known(returns))
 }

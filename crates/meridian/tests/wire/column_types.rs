@@ -120,6 +120,25 @@ async fn they_travel_in_text_and_in_binary() {
 }
 
 /// A table's copy in each format makes the same table.
+/// The operands of a set operation have one type, and it is what a client is told. Once a client was told that of the first
+/// operand where a statement had a parameter, depended on the hour, or had groups of several kinds.
+#[tokio::test(flavor = "multi_thread")]
+async fn operands_of_a_set_operation_have_one_type() {
+    let server = Server::start();
+    let client = server.session(0).await;
+    run(&client, "CREATE TABLE a (id INT PRIMARY KEY, n NUMERIC(8,2))").await;
+    run(&client, "INSERT INTO a VALUES (1, 2.5)").await;
+    for sql in [
+        "SELECT id FROM a UNION ALL SELECT n FROM a",
+        "SELECT id FROM a UNION ALL SELECT n FROM a WHERE id = $1",
+        "SELECT id FROM a UNION SELECT n FROM a WHERE now() IS NOT NULL",
+        "SELECT sum(id) FROM a GROUP BY GROUPING SETS ((id), ()) UNION ALL SELECT n FROM a",
+    ] {
+        let prepared = client.prepare(sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+        assert_eq!(*prepared.columns()[0].type_(), Type::NUMERIC, "{sql}");
+    }
+}
+
 async fn copies(client: &tokio_postgres::Client) {
     run(client, "INSERT INTO x (id) VALUES (2)").await;
     run(client, "INSERT INTO x VALUES (3, '-1 day', '24:00', '\"a\\tb\"', '[\"\\\\n\", 1.50]', '{}', '{\",\",NULL,\"\"}')").await;

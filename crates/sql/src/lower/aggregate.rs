@@ -120,6 +120,7 @@ impl ExprLowering<'_> {
             (Kind::Sum, DataType::SmallInt | DataType::Integer) => DataType::BigInt,
             (Kind::Sum, DataType::BigInt) => NUMERIC,
             (Kind::Sum | Kind::Avg, DataType::Numeric { .. }) => NUMERIC,
+            (Kind::Avg, DataType::SmallInt | DataType::Integer | DataType::BigInt) => NUMERIC,
             (Kind::Sum | Kind::Avg, DataType::Double) => DataType::Double,
             (Kind::Min | Kind::Max, DataType::Boolean) => return Err(Refusal::TooRich),
             (Kind::Min | Kind::Max, data_type) => data_type,
@@ -161,7 +162,7 @@ impl Aggregate {
             }
             count += 1;
             let value = match (self.kind, value) {
-                (Kind::SumWide, Datum::Int(n)) => Datum::Decimal(Decimal::new(n.into(), 0)),
+                (Kind::SumWide | Kind::Avg, Datum::Int(n)) => Datum::Decimal(Decimal::new(n.into(), 0)),
                 (_, value) => value,
             };
             total = match (self.kind, total) {

@@ -1,32 +1,29 @@
-//! `avg` of intervals, which the planner does not know.
+//! `avg` as a planner takes it: of intervals too, and of whole numbers as the `numeric` that it is in PostgreSQL.
 //!
-//! A statement that the planner refuses for it is planned again with this `avg` in the place of its own. Where its argument is
-//! no interval, [`super::exact_aggregates`] puts the planner's own back.
+//! The types of what is written around a call follow from its own. What computes it is put in its place by
+//! [`super::exact_aggregates`], but for intervals.
 
-use super::scalars::{arrow_span, span};
+use super::scalars::{arrow_span, quotient_digits, span};
+use base::SqlError;
 use base::interval::Interval;
-use base::{SqlError, SqlState};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{
     DataType, Field, FieldRef, Int64Type, IntervalMonthDayNanoType, IntervalUnit,
 };
 use datafusion::common::{Result, ScalarValue};
 use datafusion::error::DataFusionError;
-use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use std::sync::Arc;
 
 const SPAN: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
-/// What the planner says of an average of intervals.
-pub(super) fn is_refused(error: &SqlError) -> bool {
-    error.state == SqlState::UNDEFINED_FUNCTION && error.message.starts_with("function avg(interval)")
-}
+/// Digits behind the point of an average of whole numbers.
+pub(super) const DIGITS: u8 = 16;
 
 /// The function for a planner.
 pub(super) fn function() -> AggregateUDF {
-    AggregateUDF::new_from_impl(Average { signature: Signature::user_defined(Volatility::Immutable) })
+    AggregateUDF::new_from_impl(Average { signature: Signature::any(1, Volatility::Immutable) })
 }
 
 /// Whether an aggregate is this one.
@@ -46,17 +43,11 @@ impl AggregateUDFImpl for Average {
     fn signature(&self) -> &Signature {
         &self.signature
     }
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        match types {
-            [DataType::Interval(_)] => Ok(vec![SPAN]),
-            // The planner's own takes its place.
-            other => Ok(other.to_vec()),
-        }
-    }
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
             [DataType::Interval(_)] => Ok(SPAN),
-            [DataType::Decimal128(..)] => avg_udaf().return_type(types),
+            [DataType::Decimal128(_, scale)] => Ok(DataType::Decimal128(38, quotient_digits(*scale))),
+            [whole] if whole.is_integer() => Ok(DataType::Decimal128(38, DIGITS as i8)),
             _ => Ok(DataType::Float64),
         }
     }
