@@ -7,17 +7,15 @@
 
 pub(super) mod inquiries;
 
-use super::message::{Deadline, Decision, Dependency, Fragment, Known, Message};
+use super::message::{Decision, Fragment};
 use super::options::Mutant;
 use super::state::Perseus;
 use super::vertex::{CollectedAncestors, Extra};
-use super::work::{Out, Work};
+use super::work::Out;
 use crate::graph::component;
-use crate::graph::turns::{Turns, conflict_at};
 use crate::graph::vertex::{Ref, State, Vertex};
 use base::{NodeId, Rank, Time, TxnId};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 
 impl Perseus {
     /// Emits a final transaction's closure if all of it is final; else sees to it that it will be.
@@ -100,11 +98,10 @@ impl Perseus {
                 vertex.state = State::Emitted;
                 local.push(at);
             } else {
-                vertex.state = State::Done;
-                self.collection.done(rank, at);
+                self.is_done(at, rank);
             }
             let watchers = self.graph.take_watchers(at);
-            self.work.extend(watchers.into_iter().map(Work::Search));
+            self.search_later(watchers);
         }
         match local.as_slice() {
             [] => {}
@@ -116,148 +113,8 @@ impl Perseus {
         }
     }
 
-    fn queue_alone(&mut self, at: Ref) {
-        let planted = self.cluster.options.planted(Mutant::ForgetComponents);
-        if Turns::queue_alone(&mut self.graph, at, if planted { State::Executed } else { State::Done }) {
-            self.work.push_back(Work::Execute(at));
-        }
-    }
-
-    fn queue_component(&mut self, members: &[Ref]) {
-        let Perseus { cluster, partitions, graph, work, .. } = self;
-        let conflict = |a: &Vertex<Extra>, b: &Vertex<Extra>| {
-            let transactions = a.transaction.as_ref().zip(b.transaction.as_ref());
-            let (a, b) = transactions.expect("both take part here");
-            conflict_at(&a.access, &b.access, |partition| partitions.index_of(partition).is_some())
-                && !cluster.options.planted(Mutant::ForgetComponents)
-        };
-        let ready = |at| work.push_back(Work::Execute(at));
-        self.schedule.turns.queue_component(graph, members, members, conflict, ready);
-    }
-
-    /// Asks participants about vertices, all of one search at once.
-    fn inquire(&mut self, now: Time, vertices: Vec<Ref>, out: &mut Out) {
-        let at = now + self.cluster.options.retry_after_ns(&self.cluster.topology);
-        let mut by_node: BTreeMap<NodeId, Vec<Dependency>> = BTreeMap::new();
-        for vertex in vertices {
-            let vertex = self.graph.live(vertex);
-            let txn = vertex.id;
-            if !self.inquiries.begin(txn) {
-                continue;
-            }
-            let participants = vertex.participants.clone();
-            let nodes = participants.nodes(&self.cluster.topology);
-            let nearest = nodes
-                .iter()
-                .copied()
-                .min_by_key(|n| (self.measured.delays.one_way_ns(self.cluster.me, *n), *n));
-            let node = nearest.expect("a transaction has participants");
-            by_node.entry(node).or_default().push(Dependency { txn, participants });
-            self.remember(at, Deadline::Inquiry(txn), 0);
-        }
-        let watermark = self.collection.watermark();
-        for (node, vertices) in by_node {
-            self.send(node, Message::Inquire { vertices, watermark }, out);
-        }
-    }
-
-    /// Asks the next participant.
-    pub(super) fn retry_inquiry(&mut self, txn: TxnId, out: &mut Out) -> bool {
-        let Some(attempt) = self.inquiries.again(txn) else { return false };
-        let Some(at) = self.graph.find(txn) else {
-            self.inquiries.settled(txn);
-            return false;
-        };
-        base::sometimes!("an inquiry is sent again");
-        let participants = self.graph.live(at).participants.clone();
-        let nodes = participants.nodes(&self.cluster.topology);
-        let node = nodes[attempt % nodes.len()];
-        let vertices = vec![Dependency { txn, participants }];
-        let watermark = self.collection.watermark();
-        self.send(node, Message::Inquire { vertices, watermark }, out);
-        true
-    }
-
-    pub(super) fn on_inquire(
-        &mut self,
-        from: NodeId,
-        vertices: Vec<Dependency>,
-        watermark: Rank,
-        out: &mut Out,
-    ) {
-        self.raise_watermark(watermark, out);
-        let mut roots = Vec::new();
-        let mut known = Vec::new();
-        for Dependency { txn, participants } in vertices {
-            let at = match self.graph.find(txn) {
-                Some(at) => at,
-                None if self.collection.has_collected(txn) => {
-                    known.push(Known::Below(txn));
-                    continue;
-                }
-                None if participants.iter().all(|p| self.local_index(p).is_none()) => continue,
-                None => self.graph.insert(txn, participants),
-            };
-            if self.graph.live(at).state >= State::Final {
-                roots.push(at);
-            } else {
-                base::sometimes!("an inquiry waits for a commit");
-                let inquirers = &mut self.remote(at).inquirers;
-                if !inquirers.contains(&from) {
-                    inquirers.push(from);
-                }
-            }
-        }
-        if !known.is_empty() {
-            let watermark = self.collection.watermark();
-            self.send(from, Message::InquireReply { known, watermark }, out);
-        }
-        if !roots.is_empty() {
-            self.tell(from, &roots, out);
-        }
-    }
-
-    /// Sends final vertices, with what their closures hold beyond what `to` should have.
-    pub(super) fn tell(&mut self, to: NodeId, roots: &[Ref], out: &mut Out) {
-        let known = self.fragments_for(roots, &[to], true).into_iter().map(Known::Final).collect();
-        let watermark = self.collection.watermark();
-        self.send(to, Message::InquireReply { known, watermark }, out);
-    }
-
-    pub(super) fn on_inquire_reply(&mut self, known: Vec<Known>, watermark: Rank, out: &mut Out) {
-        self.raise_watermark(watermark, out);
-        for known in known {
-            match known {
-                Known::Final(fragment) => {
-                    self.inquiries.settled(fragment.txn);
-                    self.learn(&fragment, out);
-                    if let Some(at) = self.graph.find(fragment.txn) {
-                        if self.graph.live(at).state == State::Final {
-                            let watchers = self.graph.take_watchers(at);
-                            self.work.extend(watchers.into_iter().map(Work::Search));
-                        }
-                    }
-                }
-                Known::Below(txn) => {
-                    self.inquiries.settled(txn);
-                    self.forget(txn);
-                }
-            }
-        }
-    }
-
-    /// Lets go of whatever a raised floor says is collected everywhere.
-    pub(super) fn forget_below_floors(&mut self) {
-        let gone = |txn: &TxnId| self.collection.has_collected(*txn);
-        let gone: Vec<TxnId> = self.inquiries.open().filter(gone).collect();
-        for txn in gone {
-            self.inquiries.settled(txn);
-            self.forget(txn);
-        }
-    }
-
     /// A vertex that turned out to be below the watermark.
-    fn forget(&mut self, txn: TxnId) {
+    pub(super) fn forget(&mut self, txn: TxnId) {
         let Some(at) = self.graph.find(txn) else { return };
         let vertex = self.graph.live(at);
         if vertex.transaction.is_some() || vertex.state >= State::Emitted {
@@ -265,7 +122,7 @@ impl Perseus {
         }
         base::sometimes!("an ancestor was collected before it was learned");
         let vertex = self.graph.remove(at);
-        self.collection.collected(txn);
+        self.is_collected(txn);
         let watermark = self.collection.watermark();
         for child in self.collection.learned() {
             if let Some(child) = self.graph.get_mut(child)
@@ -274,7 +131,7 @@ impl Perseus {
                 child.extra.collected.lost = watermark;
             }
         }
-        self.work.extend(vertex.searched.into_watchers().into_iter().map(Work::Search));
+        self.search_later(vertex.searched.into_watchers());
     }
 
     /// Takes over a final vertex from another node.
@@ -284,7 +141,7 @@ impl Perseus {
             self.forget(fragment.txn);
             // Whoever names it as a dependency need not ask.
             if self.graph.find(fragment.txn).is_none() {
-                self.collection.collected(fragment.txn);
+                self.is_collected(fragment.txn);
             }
             return;
         }
@@ -303,7 +160,7 @@ impl Perseus {
                 let decision = Decision { dependencies: dependencies.clone(), cts: *cts, noop: *noop };
                 self.finalize(at, &decision, unknown, out);
                 if !takes_part {
-                    self.collection.learn(at);
+                    self.is_learned(at);
                 }
                 let lost = &mut self.graph.live_mut(at).extra.collected.lost;
                 *lost = fragment.lost.max(*lost);

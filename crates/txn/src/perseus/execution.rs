@@ -6,16 +6,15 @@
 
 use super::message::{Deadline, Message, Share};
 use super::options::Timestamps;
-use super::participant::read_at;
 use super::state::Perseus;
-use super::work::{Out, Work};
-use crate::engine::{Applied, EngineEffect, Executor};
-use crate::graph::turns::Turns;
+use super::work::Out;
+use crate::engine::{Applied, Executor};
 use crate::graph::vertex::{Ref, State};
 use base::commit::CommitRecord;
 use base::order::{StreamItem, Vertex};
 use base::txn::{Gathered, Transaction};
 use base::{NodeId, PartitionId, Place, Rank, SqlError, SqlState, Time, TxnId};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 impl Perseus {
@@ -78,7 +77,7 @@ impl Perseus {
         let vertex = self.graph.find(transaction.id).map(|at| self.graph.live(at));
         let is_too_old = vertex.is_some_and(|vertex| vertex.extra.too_old);
         let local = transaction.participants().filter(|p| self.local_index(*p).is_some());
-        let gathered: smallvec::SmallVec<[_; 1]> = local
+        let gathered: SmallVec<[_; 1]> = local
             .map(|p| match is_too_old {
                 true => (p, Gathered::Abort(too_old())),
                 false => (p, executor.gather(p, transaction)),
@@ -123,7 +122,7 @@ impl Perseus {
                     writes: applied.writes,
                     schema: applied.schema,
                 };
-                out.push(EngineEffect::Stream { partition, item: StreamItem::Record(record) });
+                self.stream(partition, StreamItem::Record(record), out);
             }
         }
         let share = match abort {
@@ -139,19 +138,10 @@ impl Perseus {
         let vertex = self.graph.live_mut(at);
         vertex.state = State::Executed;
         let (txn, received_at) = (vertex.id, vertex.extra.received_at);
-        self.recorder.executed(at);
-        let vertex = self.graph.live(at);
-        if let Some(rank) = vertex.transaction.as_ref().and_then(read_at) {
-            self.schedule.needs_no_more(rank, at);
-        }
-        // A lower bound of the cts is not always raised to it; see Rule 2.
-        let key = if self.cluster.options.lower_bounds { vertex.bound } else { vertex.extra.pts };
-        self.schedule.remove(key, at);
+        self.catches_up_with(at);
+        self.waits_no_more(at);
         self.changed(at, out);
-        let ready = |at| self.work.push_back(Work::Execute(at));
-        for member in self.schedule.turns.executed(&mut self.graph, at, ready) {
-            self.done(member, rank);
-        }
+        self.end_turn(at, rank);
         let request = self.graph.live(at).extra.remote.as_ref().and_then(|remote| remote.request);
         if let Some(request) = request {
             self.request_ended(request, txn, rank, &share);
@@ -171,12 +161,6 @@ impl Perseus {
         self.send(txn.coordinator, Message::Executed { txn, rank, share }, out);
     }
 
-    fn done(&mut self, at: Ref, rank: Rank) {
-        self.graph.live_mut(at).state = State::Done;
-        self.collection.done(rank, at);
-        Turns::done(&mut self.graph, at, |at| self.work.push_back(Work::Execute(at)));
-    }
-
     pub(super) fn on_remote_read(&mut self, txn: TxnId, gathered: Vec<(PartitionId, Gathered)>) {
         let Some(at) = self.graph.find(txn) else { return };
         let vertex = self.graph.live(at);
@@ -188,7 +172,7 @@ impl Perseus {
         let remote = self.remote(at);
         remote.exchange.extend(gathered);
         if ready && remote.gathered && remote.exchange.len() == participants {
-            self.work.push_back(Work::Execute(at));
+            self.execute_later([at]);
         }
     }
 
@@ -247,10 +231,7 @@ impl Perseus {
                 dependencies: live.map(|dependency| dependency.id).collect(),
                 after: vertex.extra.after,
             };
-            if self.cluster.options.measure_graph {
-                self.measured.graph_bytes_streamed += base::codec::encoded_len(&vertex) as u64 - 1;
-            }
-            out.push(EngineEffect::Stream { partition, item: StreamItem::Vertex(vertex) });
+            self.stream(partition, StreamItem::Vertex(vertex), out);
         }
     }
 }
