@@ -205,6 +205,28 @@ impl Geogauss {
         self.release();
     }
 
+    /// Closes epochs early where another member has come further than this one.
+    pub(super) fn keep_up(&mut self, now: Time, last: Epoch, out: &mut Out) {
+        if let Some(last) = self.clock.follow(now, last, self.published.epoch()) {
+            base::sometimes!("a member closes epochs early to keep up");
+            self.close(now, last, out);
+        }
+    }
+    /// Epochs go on for the time that members are busy after a transaction, or a part of it.
+    pub(super) fn keep_busy(&mut self, now: Time, part: u64) {
+        self.clock.keep_busy(now + self.cluster.options.busy_ns / part);
+    }
+    /// This node has a seat from an epoch on, and has sent nothing from it.
+    pub(super) fn take_seat(&mut self, from: Epoch) {
+        self.membership.sit();
+        self.outbox = Outbox::default();
+        self.clock.begin_at(from);
+    }
+    /// This node takes part in nothing any more.
+    pub(super) fn stop_for_good(&mut self, error: SqlError) {
+        self.life.failed.get_or_insert(error);
+    }
+
     /// Lets go of what every member has.
     pub(super) fn release(&mut self) {
         let (peers, membership) = (&self.peers, &self.membership);
@@ -259,8 +281,8 @@ impl Geogauss {
     }
 
     fn merge(&mut self, now: Time, epoch: Epoch, executor: &mut dyn Executor, out: &mut Out) {
+        self.keep_busy(now, 1);
         let options = &self.cluster.options;
-        self.clock.keep_busy(now + options.busy_ns);
         let rank = self.clock.rank(epoch);
         let mut payloads = self.inbox.take(epoch);
         if options.planted(Mutant::PreferOwn) {
@@ -444,7 +466,7 @@ impl Geogauss {
             if let Err(error) = self.available() {
                 return out.push(EngineEffect::Answered { ticket, result: Err(error) });
             }
-            self.clock.keep_busy(now + self.cluster.options.busy_ns);
+            self.keep_busy(now, 1);
         }
         self.readers.wait(ticket, until, partition);
     }
