@@ -217,8 +217,9 @@ fn a_regular_query_asks_for_the_record_that_it_lacks() {
     topology.nodes.iter_mut().for_each(|node| node.subscribes.clear());
     let subscribes = vec![PartitionId(0), SECOND_PARTITION];
     topology.nodes.push(NodeSpec { region: RegionId(0), subscribes });
-    let node =
-        node::Options { flush_ns: 60 * SECOND, low_interval_ns: 60 * SECOND, ..node::Options::default() };
+    let streaming =
+        node::Streaming { flush_ns: 60 * SECOND, low_interval_ns: 60 * SECOND, ..Default::default() };
+    let node = node::Options { streaming, ..node::Options::default() };
     let mut scene = Scene::of(topology, txn::perseus::Options::default(), node);
     scene.write();
     scene.expect_all(reader);

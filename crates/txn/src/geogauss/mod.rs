@@ -81,7 +81,7 @@ mod transactions;
 
 pub use merge::{Isolation, Rule};
 pub use message::Message;
-pub use options::{Mutant, Options};
+pub use options::{EpochPace, Mutant, Options};
 pub use state::Geogauss;
 
 use crate::engine::{

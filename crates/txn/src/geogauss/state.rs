@@ -214,7 +214,7 @@ impl Geogauss {
     }
     /// Epochs go on for the time that members are busy after a transaction, or a part of it.
     pub(super) fn keep_busy(&mut self, now: Time, part: u64) {
-        self.clock.keep_busy(now + self.cluster.options.busy_ns / part);
+        self.clock.keep_busy(now + self.cluster.options.pace.busy_ns / part);
     }
     /// This node has a seat from an epoch on, and has sent nothing from it.
     pub(super) fn take_seat(&mut self, from: Epoch) {
