@@ -30,6 +30,14 @@ impl Caerus {
     pub(super) fn forget_results(&mut self) {
         self.outcomes.forget_results(&self.cluster, self.merger.graph(), self.collector.given_up());
     }
+    /// The gateway has told a client that its outcome is not known.
+    pub(super) fn obscure(&mut self, txn: TxnId) {
+        self.outcomes.obscure(txn);
+    }
+    /// Whether it has, now that the end is known.
+    pub(super) fn was_obscured(&mut self, txn: TxnId) -> bool {
+        self.outcomes.was_obscured(txn)
+    }
     /// What was merged here is merged anew.
     pub(super) fn forget_merged_outcomes(&mut self) {
         self.outcomes.forget_merged();

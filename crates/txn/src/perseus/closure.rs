@@ -7,7 +7,8 @@
 
 pub(super) mod inquiries;
 
-use super::message::{Decision, Fragment};
+use self::inquiries::Inquiries;
+use super::message::{Deadline, Decision, Dependency, Fragment, Known, Message};
 use super::options::Mutant;
 use super::state::Perseus;
 use super::vertex::{CollectedAncestors, Extra};
@@ -16,6 +17,7 @@ use crate::graph::component;
 use crate::graph::vertex::{Ref, State, Vertex};
 use base::{NodeId, Rank, Time, TxnId};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 
 impl Perseus {
     /// Emits a final transaction's closure if all of it is final; else sees to it that it will be.
@@ -113,8 +115,153 @@ impl Perseus {
         }
     }
 
+    /// Asks participants about vertices, all of one search at once.
+    fn inquire(&mut self, now: Time, vertices: Vec<Ref>, out: &mut Out) {
+        let at = now + self.cluster.options.retry_after_ns(&self.cluster.topology);
+        let mut by_node: BTreeMap<NodeId, Vec<Dependency>> = BTreeMap::new();
+        for vertex in vertices {
+            let vertex = self.graph.live(vertex);
+            let txn = vertex.id;
+            if !self.inquiries.begin(txn) {
+                continue;
+            }
+            let participants = vertex.participants.clone();
+            let nodes = participants.nodes(&self.cluster.topology);
+            let node = self.nearest(nodes.iter().copied()).expect("a transaction has participants");
+            by_node.entry(node).or_default().push(Dependency { txn, participants });
+            self.remember(at, Deadline::Inquiry(txn), 0);
+        }
+        let watermark = self.collection.watermark();
+        for (node, vertices) in by_node {
+            self.send(node, Message::Inquire { vertices, watermark }, out);
+        }
+    }
+
+    /// Asks the next participant.
+    pub(super) fn retry_inquiry(&mut self, txn: TxnId, out: &mut Out) -> bool {
+        let Some(attempt) = self.inquiries.again(txn) else { return false };
+        let Some(at) = self.graph.find(txn) else {
+            self.inquiries.settled(txn);
+            return false;
+        };
+        base::sometimes!("an inquiry is sent again");
+        let participants = self.graph.live(at).participants.clone();
+        let nodes = participants.nodes(&self.cluster.topology);
+        let node = nodes[attempt % nodes.len()];
+        let vertices = vec![Dependency { txn, participants }];
+        let watermark = self.collection.watermark();
+        self.send(node, Message::Inquire { vertices, watermark }, out);
+        true
+    }
+
+    pub(super) fn on_inquire(
+        &mut self,
+        from: NodeId,
+        vertices: Vec<Dependency>,
+        watermark: Rank,
+        out: &mut Out,
+    ) {
+        self.raise_watermark(watermark, out);
+        let mut roots = Vec::new();
+        let mut known = Vec::new();
+        for Dependency { txn, participants } in vertices {
+            let at = match self.graph.find(txn) {
+                Some(at) => at,
+                None if self.collection.has_collected(txn) => {
+                    known.push(Known::Below(txn));
+                    continue;
+                }
+                None if participants.iter().all(|p| self.local_index(p).is_none()) => continue,
+                None => self.graph.insert(txn, participants),
+            };
+            if self.graph.live(at).state >= State::Final {
+                roots.push(at);
+            } else {
+                base::sometimes!("an inquiry waits for a commit");
+                let inquirers = &mut self.remote(at).inquirers;
+                if !inquirers.contains(&from) {
+                    inquirers.push(from);
+                }
+            }
+        }
+        if !known.is_empty() {
+            let watermark = self.collection.watermark();
+            self.send(from, Message::InquireReply { known, watermark }, out);
+        }
+        if !roots.is_empty() {
+            self.tell(from, &roots, out);
+        }
+    }
+
+    /// Sends final vertices, with what their closures hold beyond what `to` should have.
+    pub(super) fn tell(&mut self, to: NodeId, roots: &[Ref], out: &mut Out) {
+        let known = self.fragments_for(roots, &[to], true).into_iter().map(Known::Final).collect();
+        let watermark = self.collection.watermark();
+        self.send(to, Message::InquireReply { known, watermark }, out);
+    }
+
+    pub(super) fn on_inquire_reply(&mut self, known: Vec<Known>, watermark: Rank, out: &mut Out) {
+        self.raise_watermark(watermark, out);
+        for known in known {
+            match known {
+                Known::Final(fragment) => {
+                    self.inquiries.settled(fragment.txn);
+                    self.learn(&fragment, out);
+                    if let Some(at) = self.graph.find(fragment.txn) {
+                        if self.graph.live(at).state == State::Final {
+                            let watchers = self.graph.take_watchers(at);
+                            self.search_later(watchers);
+                        }
+                    }
+                }
+                Known::Below(txn) => {
+                    self.inquiries.settled(txn);
+                    self.forget(txn);
+                }
+            }
+        }
+    }
+
+    /// Lets go of whatever a raised floor says is collected everywhere.
+    pub(super) fn forget_below_floors(&mut self) {
+        let gone = |txn: &TxnId| self.collection.has_collected(*txn);
+        let gone: Vec<TxnId> = self.inquiries.open().filter(gone).collect();
+        for txn in gone {
+            self.inquiries.settled(txn);
+            self.forget(txn);
+        }
+    }
+
+    /// Asks the nearest other participant about a transaction that takes part here.
+    pub(super) fn inquire_elsewhere(&mut self, now: Time, at: Ref, out: &mut Out) {
+        let vertex = self.graph.live(at);
+        let (txn, participants) = (vertex.id, vertex.participants.clone());
+        let nodes = participants.nodes(&self.cluster.topology);
+        let others = nodes.iter().copied().filter(|node| *node != self.cluster.me);
+        let Some(node) = self.nearest(others) else { return };
+        if !self.inquiries.begin(txn) {
+            return;
+        }
+        let vertices = vec![Dependency { txn, participants }];
+        let watermark = self.collection.watermark();
+        self.send(node, Message::Inquire { vertices, watermark }, out);
+        let retry_at = now + self.cluster.options.retry_after_ns(&self.cluster.topology);
+        self.remember(retry_at, Deadline::Inquiry(txn), 0);
+    }
+    fn nearest(&self, nodes: impl Iterator<Item = NodeId>) -> Option<NodeId> {
+        nodes.min_by_key(|node| (self.measured.delays.one_way_ns(self.cluster.me, *node), *node))
+    }
+    /// The vertex is final here: nothing has to be asked about it any more.
+    pub(super) fn inquire_no_more(&mut self, txn: TxnId) {
+        self.inquiries.settled(txn);
+    }
+    /// A life begins: what the former one asked is not answered.
+    pub(super) fn begin_inquiries(&mut self) {
+        self.inquiries = Inquiries::default();
+    }
+
     /// A vertex that turned out to be below the watermark.
-    pub(super) fn forget(&mut self, txn: TxnId) {
+    fn forget(&mut self, txn: TxnId) {
         let Some(at) = self.graph.find(txn) else { return };
         let vertex = self.graph.live(at);
         if vertex.transaction.is_some() || vertex.state >= State::Emitted {

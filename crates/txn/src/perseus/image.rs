@@ -103,7 +103,7 @@ impl Perseus {
             seen: self.collection.seen().clone(),
             partitions: self.partitions.image(&id_of),
             vertices: vertices.collect(),
-            turns: TurnsImage::of(self.schedule.turns(), &id_of),
+            turns: TurnsImage::of(&self.schedule.turns, &id_of),
             claims,
             forgotten,
             ended: self.recorder.ended.clone(),

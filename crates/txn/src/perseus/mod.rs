@@ -52,7 +52,7 @@
 //! | `oracle` | timestamps handed out |
 //! | `collection` (`collector`) | the watermark, reports of nodes, ids that are gone |
 //! | `recorder` | how far records are stable, ceilings, what waits for them; see `records` and `image` |
-//! | `reminders` | deadlines, timers |
+//! | `reminders` (`waking`) | deadlines, timers |
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
@@ -84,6 +84,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod vertex;
+mod waking;
 mod work;
 
 pub use message::{Message, Timer};
@@ -256,7 +257,7 @@ impl Engine for Perseus {
         held.extend([
             ("vertices", self.graph.len() as u64),
             ("granules in conflict indexes", self.partitions.granule_count() as u64),
-            ("components under way", self.schedule.turns().group_count() as u64),
+            ("components under way", self.schedule.turns.group_count() as u64),
             ("transactions pre-accepted", self.schedule.pending_count() as u64),
             ("ranks of own transactions", self.gateway.remembered() as u64),
             ("transactions coordinated", self.gateway.under_way() as u64),

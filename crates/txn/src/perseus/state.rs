@@ -18,7 +18,7 @@ use super::vertex::Graph;
 use super::work::{Out, Work};
 use crate::delays::Delays;
 use crate::engine::{EngineEffect, Executor};
-use crate::graph::vertex::State;
+use crate::graph::vertex::{Ref, State};
 use base::order::StreamItem;
 use base::topology::Topology;
 use base::{NodeId, PartitionId, Rank, Time, TxnId};
@@ -127,6 +127,22 @@ impl Perseus {
             }
             out.push(EngineEffect::Send { to, message });
         }
+    }
+
+    pub(super) fn do_later(&mut self, work: impl IntoIterator<Item = Work>) {
+        self.work.extend(work);
+    }
+    /// Searches from these, which may have become executable.
+    pub(super) fn search_later(&mut self, roots: impl IntoIterator<Item = Ref>) {
+        self.do_later(roots.into_iter().map(Work::Search));
+    }
+    /// Executes these, whose turn has come.
+    pub(super) fn execute_later(&mut self, ready: impl IntoIterator<Item = Ref>) {
+        self.do_later(ready.into_iter().map(Work::Execute));
+    }
+    /// What is left to do next.
+    pub(super) fn next_work(&mut self) -> Option<Work> {
+        self.work.pop_front()
     }
 
     /// The next item of a partition's stream.

@@ -115,7 +115,7 @@ impl Caerus {
         });
         for (txn, error) in obscured.collect::<Vec<_>>() {
             base::sometimes!("a client is told that a lost region leaves its transaction's outcome unknown");
-            self.outcomes.obscure(txn);
+            self.obscure(txn);
             self.gateway.answer_unknown(now, &self.cluster, txn, error);
         }
     }
@@ -130,7 +130,7 @@ impl Caerus {
         share: Share,
     ) {
         let Some(outstanding) = self.gateway.told(from, txn, end, share) else { return };
-        if !self.outcomes.was_obscured(txn) {
+        if !self.was_obscured(txn) {
             self.gateway.end(now, &self.cluster, end, outstanding);
         }
     }

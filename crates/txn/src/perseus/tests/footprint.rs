@@ -23,7 +23,7 @@ fn kept(world: &World) -> [usize; 7] {
                 + node.requests.attended_count()
                 + node.recoveries.len()
                 + node.gateway.origin_count(),
-            node.schedule.turns().group_count()
+            node.schedule.turns.group_count()
                 + node.schedule.pending_count()
                 + node.gateway.answer_counts().0
                 + node.collection.learned().count(),

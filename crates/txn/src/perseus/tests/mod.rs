@@ -110,7 +110,7 @@ impl World {
     fn check_empty(&mut self) {
         for node in &mut self.nodes {
             assert_eq!(node.vertex_count(), 0);
-            assert_eq!(node.schedule.pending_count() + node.schedule.turns().group_count(), 0);
+            assert_eq!(node.schedule.pending_count() + node.schedule.turns.group_count(), 0);
             assert_eq!(node.gateway.under_way() + node.gateway.answer_counts().0, 0);
             assert_eq!(node.recoveries.len() + node.requests.attended_count(), 0);
             assert_eq!(node.inquiries.len() + node.reminders.deadline_count(), 0);

@@ -313,7 +313,7 @@ fn memory_stays_flat_under_load() {
     assert!(node.reminders.deadline_count() < 300, "{} deadlines", node.reminders.deadline_count());
     assert!(node.collection.seen_words() < 200, "{} words", node.collection.seen_words());
     let left = (
-        node.schedule.turns().group_count(),
+        node.schedule.turns.group_count(),
         node.closes.len(),
         node.inquiries.len(),
         node.collection.learned().count(),
