@@ -11,6 +11,7 @@
 mod election;
 mod options;
 mod plausibility;
+mod reach;
 mod replication;
 
 #[cfg(feature = "mutants")]
@@ -25,6 +26,7 @@ use crate::message::Message;
 use base::process::PersistToken;
 use base::rng::Rng;
 use base::{NodeId, Time};
+use reach::Reach;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a member asks of its host, in order.
@@ -56,13 +58,7 @@ pub struct Member {
     term: Term,
     vote: Option<NodeId>,
     log: Log,
-    commit: Index,
-    /// Handed out.
-    taken: Index,
-    /// Everything up to it is on every member's disk.
-    everywhere: Index,
-    /// Everything up to it is on this member's disk.
-    stored: Index,
+    reach: Reach,
     /// The latest one.
     checkpoint: Option<Checkpoint>,
     /// The caller has not been told of it yet.
@@ -168,14 +164,11 @@ impl Member {
             life: found.lives + 1,
             term: found.term,
             vote: found.vote,
-            stored: found.log.last().index,
+            reach: Reach::of(found.log.base().index, found.log.last().index),
             // What a checkpoint holds was committed.
-            commit: found.log.base().index,
-            taken: found.log.base().index,
             restores: found.checkpoint.is_some(),
             checkpoint: found.checkpoint,
             log: found.log,
-            everywhere: Index::ZERO,
             role: Role::Follower { leader: None },
             waits: Waits { campaign_at: Time::ZERO, promised_until: Time::ZERO },
             disk: Disk::default(),
@@ -232,8 +225,8 @@ impl Member {
     pub fn persisted(&mut self, now: Time, token: PersistToken, out: &mut Outputs) {
         assert_eq!(token.0, self.disk.handed, "one write at a time");
         self.disk.done = token.0;
-        self.stored = self.stored.max(self.disk.stores);
-        assert!(self.stored <= self.last().index);
+        self.reach.store_to(self.disk.stores);
+        assert!(self.reach.stored() <= self.last().index);
         if matches!(self.role, Role::Candidate { own_write, .. } if own_write <= token.0) {
             self.voted(now, self.me, self.term);
         }
@@ -264,11 +257,10 @@ impl Member {
     /// The next committed entry that was not handed out in this life; leaders' opening entries are skipped.
     pub fn next_committed(&mut self) -> Option<(Position, Payload)> {
         assert!(!self.restores, "a checkpoint comes first");
-        while self.taken < self.commit {
-            self.taken = self.taken.next();
-            let entry = self.log.get(self.taken).expect("what was not handed out is not released");
+        while let Some(index) = self.reach.take_next() {
+            let entry = self.log.get(index).expect("what was not handed out is not released");
             if !entry.payload.is_empty() {
-                return Some((Position { term: entry.term, index: self.taken }, entry.payload.clone()));
+                return Some((Position { term: entry.term, index }, entry.payload.clone()));
             }
         }
         None
@@ -284,7 +276,7 @@ impl Member {
     /// Everything handed out so far adds up to `state`. The journal begins anew with it.
     pub fn checkpoint(&mut self, now: Time, state: Payload, out: &mut Outputs) {
         assert!(!self.restores, "the state is older than what was installed");
-        let at = self.log.position(self.taken).expect("what was handed out last is kept");
+        let at = self.log.position(self.reach.taken()).expect("what was handed out last is kept");
         if at.index == Index::ZERO || self.checkpoint.as_ref().is_some_and(|known| known.at == at) {
             return;
         }
@@ -297,8 +289,8 @@ impl Member {
     /// holds: they will not be needed again. Without it the whole log stays in memory.
     pub fn release(&mut self) {
         let held = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.at.index.0);
-        let needless = self.everywhere.max(Index(held.saturating_sub(self.options.entries_kept)));
-        let mut upto = needless.min(self.taken).min(self.stored);
+        let needless = self.reach.everywhere().max(Index(held.saturating_sub(self.options.entries_kept)));
+        let mut upto = needless.min(self.reach.taken()).min(self.reach.stored());
         if self.disk.replaces {
             // What follows the checkpoint is still to be written.
             upto = upto.min(Index(held));
@@ -331,7 +323,7 @@ impl Member {
     /// present.
     pub fn is_ready(&self) -> bool {
         match &self.role {
-            Role::Leader(leading) => leading.opening <= self.taken,
+            Role::Leader(leading) => leading.opening <= self.reach.taken(),
             _ => false,
         }
     }
@@ -349,7 +341,7 @@ impl Member {
     }
     /// Everything up to it is committed, as far as this member knows.
     pub fn commit(&self) -> Index {
-        self.commit
+        self.reach.commit()
     }
     /// An entry that is still in memory.
     pub fn entry(&self, index: Index) -> Option<&Entry> {
@@ -455,8 +447,7 @@ impl Member {
             let (_, to, message) = disk.held.pop_front().expect("was looked at");
             out.messages.push((to, message));
         }
-        assert!(self.taken <= self.commit && self.commit <= self.last().index);
-        assert!(self.stored <= self.last().index);
+        self.reach.check(self.last().index);
     }
 
     #[cfg(feature = "mutants")]

@@ -192,6 +192,10 @@ impl Claim {
 }
 
 impl Report {
+    /// One more figure to reach, and what was found.
+    pub fn claim(&mut self, what: impl Into<String>, bound: f64, found: f64) {
+        self.claims.push(Claim { what: what.into(), bound, found });
+    }
     /// Adds a plot.
     pub fn show(&mut self, plot: Plot) {
         self.plots.push(plot);

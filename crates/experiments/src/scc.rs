@@ -134,9 +134,7 @@ impl Point {
         };
         let options = node::Options {
             kept,
-            flush_ns: MS,
-            ack_ns: 5 * MS,
-            low_interval_ns: 5 * MS,
+            streaming: node::Streaming { flush_ns: MS, ack_ns: 5 * MS, low_interval_ns: 5 * MS },
             baseline: (self.way.policy == ReadPolicy::CommitWait).then_some(Baseline::SynchronousReplica),
             ..node::Options::default()
         };

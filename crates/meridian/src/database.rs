@@ -4,6 +4,7 @@ use crate::connection_threads::ConnectionThreads;
 use crate::directory;
 use crate::front_end::{Front, FrontEnd, bind};
 use crate::member::{DatabaseNode, Served};
+pub use crate::refusals::{Refusals, log_refusals};
 use crate::replicas::{self, Make, ReplicaSet};
 use anyhow::{Context, anyhow, bail};
 use base::cut::Incarnation;
@@ -16,7 +17,7 @@ use node::{Node, Options};
 use runtime::{DataDir, Host, LocalCluster};
 use server::auth::Authenticator;
 use session::{Gateway, OldVersions};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -473,22 +474,6 @@ impl Database {
     /// The first node that has stopped, if any.
     pub fn stopped(&self) -> Option<NodeId> {
         first_stopped(&self.nodes.cluster)
-    }
-}
-
-/// How many messages of whom nodes had refused and why, when it was last told.
-pub type Refusals = BTreeMap<(NodeId, NodeId, &'static str), u64>;
-
-pub fn log_refusals<P: Served>(hosts: &[Arc<Host<P>>], known: &mut Refusals) {
-    for host in hosts.iter().filter(|host| !host.is_gone()) {
-        for ((from, reason), count) in host.inspect(|served| served.node().refused_messages()) {
-            // Each time that there are twice as many.
-            let told = known.entry((host.id(), from, reason)).or_default();
-            if count >= (2 * *told).max(1) {
-                *told = count;
-                tracing::warn!(node = %host.id(), %from, messages = count, "refused messages: {reason}");
-            }
-        }
     }
 }
 

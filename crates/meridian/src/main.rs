@@ -12,6 +12,7 @@ mod freed_memory;
 mod front_end;
 mod member;
 mod query_threads;
+mod refusals;
 mod replicas;
 mod security;
 mod sequence_counts;

@@ -243,3 +243,51 @@ impl<P: Served> Cluster for Member<P> {
         self.replicas.as_ref().ok_or_else(unknown)?.command(node, command)
     }
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use base::time::MS;
+    use base::wan::Wan;
+    use runtime::LocalCluster;
+    use std::sync::mpsc;
+    use txn::any::EngineKind;
+
+    /// Two regions of one node each.
+    pub fn cluster() -> LocalCluster<DatabaseNode> {
+        let wan = Wan::uniform("test", &["a", "b"], MS, MS);
+        let topology = EngineKind::Caerus.layout(Topology::one_node_per_region(wan, 1));
+        let topology = Arc::new(topology);
+        LocalCluster::start(topology.clone(), |id| {
+            let engine = AnyEngine::new(topology.clone(), id, 1, EngineKind::Caerus.options());
+            Node::new(id, topology.clone(), Arc::default(), engine, node::Options::default())
+        })
+    }
+
+    /// Each statement looks the catalog up. It once asked the node, behind the lock that the node's steps hold, so that a
+    /// step over a large range of rows held up every session that only wanted to plan.
+    #[test]
+    fn the_catalog_is_looked_up_while_the_node_is_busy() {
+        let cluster = cluster();
+        let host = cluster.hosts()[0].clone();
+        let member = Member {
+            topology: cluster.topology().clone(),
+            procedures: Arc::default(),
+            engine: EngineKind::Caerus.name().into(),
+            copies_elsewhere: 0,
+            incarnation: Incarnation::default(),
+            catalog: PublishedCatalog::of(&host),
+            replicas: None,
+            writer: None,
+            host: host.clone(),
+        };
+        let (found, looked_up) = mpsc::channel();
+        std::thread::scope(|scope| {
+            host.inspect(|node| {
+                scope.spawn(|| found.send(member.catalog()));
+                let catalog = looked_up.recv_timeout(Duration::from_secs(10)).expect("it does not wait");
+                assert!(node.has_catalog(&catalog), "the node's own, not a copy from before");
+            });
+        });
+    }
+}

@@ -15,7 +15,7 @@ use base::time::MS;
 use base::topology::Topology;
 use base::{NodeId, RegionId};
 use node::request::{ReadRows, Reply, Request, Rows};
-use node::{Kept, Options, ReadPolicy};
+use node::{Kept, Options, ReadPolicy, Streaming};
 use runtime::{Host, LocalCluster};
 use session::{NotAtReplica, ReplicaCommand, ReplicaHealth};
 use std::sync::Arc;
@@ -32,7 +32,11 @@ pub fn options(topology: &Topology, id: NodeId, options: Options) -> Options {
     Options {
         kept: Kept { columns: !is_replica, rows: is_replica, ..options.kept },
         // Who looks for last writers waits for records without telling anybody.
-        flush_ns: if has_replicas { MS } else { options.flush_ns },
+        streaming: if has_replicas {
+            Streaming { flush_ns: MS, ..options.streaming }
+        } else {
+            options.streaming
+        },
         ..options
     }
 }

@@ -27,6 +27,6 @@ pub mod streams;
 
 #[cfg(feature = "mutants")]
 pub use node::Mutants;
-pub use node::{Kept, Node, Options, Steps, choice_at, rests_on_clocks};
+pub use node::{Kept, Node, Options, Steps, Streaming, choice_at, rests_on_clocks};
 pub use reads::replica::ReadPolicy;
 pub use request::{Reply, Request};

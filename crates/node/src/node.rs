@@ -37,7 +37,7 @@ mod streaming;
 
 #[cfg(feature = "mutants")]
 pub use options::Mutants;
-pub use options::{Kept, Options, Steps};
+pub use options::{Kept, Options, Steps, Streaming};
 pub use reads::rule::levels::{choice_at, rests_on_clocks};
 
 use crate::clocks::ClockMonitor;
@@ -341,7 +341,7 @@ impl<E: Engine> Process for Node<E> {
                 self.tell_floor();
                 self.begin_ordering(now, out);
                 self.begin_streams(now, out);
-                out.timer(Timer::Low, now + self.options.low_interval_ns);
+                out.timer(Timer::Low, now + self.options.streaming.low_interval_ns);
                 out.timer(Timer::Maintain, now + self.options.maintain_interval_ns);
                 self.begin_announcing(now, out);
                 self.begin_watch(now, out);

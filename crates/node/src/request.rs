@@ -13,6 +13,7 @@ use base::{
 };
 use colstore::{TableSnapshot, Wanted};
 use reads::replica::ReadPolicy;
+use rowstore::Counters;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -223,9 +224,8 @@ pub struct Status {
     /// By SQLSTATE.
     pub aborts: BTreeMap<String, u64>,
     pub messages_sent: u64,
-    pub rows: u64,
-    pub row_versions: u64,
-    pub row_bytes: u64,
+    /// Of the partitions that run here.
+    pub rows: Counters,
     pub column_rows: u64,
     pub column_bytes: u64,
     pub graph_vertices: u64,

@@ -68,7 +68,7 @@ impl Member {
         }
         self.check_leads(*term)?;
         let differs = |(index, entry): (u64, &Entry)| {
-            let mine = self.log.position(Index(index)).filter(|mine| mine.index <= self.commit);
+            let mine = self.log.position(Index(index)).filter(|mine| mine.index <= self.reach.commit());
             mine.is_some_and(|mine| mine.term != entry.term)
         };
         let differ = (previous.index.0 + 1..).zip(entries).any(differs);

@@ -34,7 +34,7 @@ impl Member {
 
     fn append_message(&self, now: Time, previous: Index, entries: Vec<Entry>) -> Message {
         let previous = self.log.position(previous).expect("entries that a follower lacks are kept");
-        let (term, commit, everywhere) = (self.term, self.commit, self.everywhere);
+        let (term, commit, everywhere) = (self.term, self.reach.commit(), self.reach.everywhere());
         Message::Append(Append { term, previous, entries, commit, everywhere, sent: now })
     }
 
@@ -106,7 +106,7 @@ impl Member {
             Err(Mismatch { retry_from }) => {
                 base::sometimes!("a follower's log has to be found first");
                 // What is on every disk is stored there, even if it has forgotten that it is committed.
-                let there = follower.matched.max(base.min(self.everywhere));
+                let there = follower.matched.max(base.min(self.reach.everywhere()));
                 follower.next = follower.next.min(retry_from).max(there.next());
             }
         }
@@ -118,19 +118,19 @@ impl Member {
     pub(super) fn advance_commit(&mut self) {
         let Role::Leader(leading) = &self.role else { return };
         let mut stored: Vec<Index> = leading.followers.values().map(|f| f.matched).collect();
-        stored.push(self.stored);
+        stored.push(self.reach.stored());
         stored.sort_unstable_by(|a, b| b.cmp(a));
         let at_majority = stored[self.majority() - 1];
         let everywhere = *stored.last().expect("oneself at least");
-        self.everywhere = self.everywhere.max(everywhere);
+        self.reach.is_everywhere(everywhere);
         #[allow(unused_mut)]
         let mut is_own = self.log.position(at_majority).is_some_and(|p| p.term == self.term);
         #[cfg(feature = "mutants")]
         {
             is_own |= self.options.mutant == Some(Mutant::CommitsOldTerms);
         }
-        if self.commit < at_majority && is_own {
-            self.commit = at_majority;
+        if is_own {
+            self.reach.commit_to(at_majority);
         }
     }
 
@@ -155,8 +155,8 @@ impl Member {
             if self.options.mutant == Some(Mutant::CommitsUnmatched) {
                 known = commit.min(self.last().index);
             }
-            self.commit = self.commit.max(known);
-            self.everywhere = self.everywhere.max(everywhere);
+            self.reach.commit_to(known);
+            self.reach.is_everywhere(everywhere);
         }
         self.send(from, Message::Appended { term, sent, result });
     }
@@ -179,15 +179,16 @@ impl Member {
         self.follow(now, term, Some(from));
         self.expect_leader(now);
         self.promise(sent);
-        if self.commit < at.index {
+        if self.reach.commit() < at.index {
             if self.log.position(at.index) == Some(at) {
                 self.log.release(at.index);
             } else {
                 self.log = Log::from(at);
             }
-            (self.commit, self.taken) = (at.index, at.index);
+            self.reach.take_state(at.index);
             let last = self.last().index;
-            (self.stored, self.disk.stores) = (self.stored.min(last), self.disk.stores.min(last));
+            self.reach.cut(last);
+            self.disk.stores = self.disk.stores.min(last);
             (self.checkpoint, self.restores) = (Some(checkpoint), true);
             self.disk.replaces = true;
         }
@@ -217,9 +218,9 @@ impl Member {
         let Some(&(first, _)) = new.first() else { return Ok(Matched(matched)) };
         if first <= self.last().index {
             base::sometimes!("entries of a former leader are replaced");
-            assert!(self.commit < first, "committed entries stay");
+            assert!(self.reach.commit() < first, "committed entries stay");
             self.log.truncate(first.previous());
-            self.stored = self.stored.min(first.previous());
+            self.reach.cut(first.previous());
             self.disk.stores = self.disk.stores.min(first.previous());
         }
         let entries: Vec<Entry> = new.into_iter().map(|(_, entry)| entry).collect();
@@ -236,7 +237,7 @@ impl Member {
         }
         let term = self.log.position(previous.index).expect("within the log").term;
         let mut first = previous.index;
-        while self.commit.next() < first
+        while self.reach.commit().next() < first
             && self.log.position(first.previous()).is_some_and(|p| p.term == term)
         {
             first = first.previous();

@@ -3,7 +3,7 @@
 use super::load::{Done, Kind, Shared};
 use super::scene::{self, CAERUS, Case, IDEALISED, Place, SLOG, SYSTEMS, Size, System, Workload, conditions};
 use crate::plot::Plot;
-use crate::{Claim, Experiment, Findings, Line, Report, Scale, cell, quantile_ms};
+use crate::{Experiment, Findings, Line, Report, Scale, cell, quantile_ms};
 use base::time::{MS, SECOND};
 use serde_json::json;
 use txn::caerus::options::Batching;
@@ -271,7 +271,7 @@ fn ratio_claims_of(
     for (baseline, times) in baselines {
         if let Some(theirs) = mean(report, baseline) {
             let what = format!("{what}{suffix}: caerus' mean latency × {times}, in % of {baseline}'s");
-            report.claims.push(Claim { what, bound: 100.0, found: 100.0 * ours * times / theirs });
+            report.claim(what, 100.0, 100.0 * ours * times / theirs);
         }
     }
 }
@@ -325,7 +325,7 @@ fn by_kind(report: &mut Report) {
             let found = 100.0 * report.figure(&cells, "round_trips").unwrap_or(f64::NAN);
             let what =
                 format!("{workload}, {system}: p50 of far regions less a batch, in % of the round trip");
-            report.claims.push(Claim { what, bound, found });
+            report.claim(what, bound, found);
         }
     }
     let rows: Vec<Line> = report.rows.iter().filter(|row| cell(row, "kind") != "all").cloned().collect();

@@ -278,10 +278,10 @@ fn against_others(report: &mut Report) {
         let (Some(throughput), Some(latency)) = (of("throughput"), of("latency_ms.mean")) else { continue };
         let what = format!("TPC-C 50/50: throughput of {system} × 1.47, in % of GeoGauss'");
         let found = 100.0 * throughput.1 * 1.47 / throughput.0;
-        report.claims.push(Claim { what, bound: 100.0, found });
+        report.claim(what, 100.0, found);
         let what = format!("TPC-C 50/50: mean latency of GeoGauss × 2.18, in % of {system}'s");
         let found = 100.0 * latency.0 * 2.18 / latency.1;
-        report.claims.push(Claim { what, bound: 100.0, found });
+        report.claim(what, 100.0, found);
     }
     for (caption, column) in
         [("commits per second", "throughput"), ("mean latency of writes (ms)", "write_ms")]
@@ -297,7 +297,7 @@ fn reads_are_local(report: &mut Report) {
     let slowest = own.filter_map(|row| number(row, "read_p99_ms")).fold(0.0, f64::max);
     if slowest > 0.0 {
         let what = "geogauss: p99 of local reads (ms)".to_string();
-        report.claims.push(Claim { what, bound: 1.0, found: slowest });
+        report.claim(what, 1.0, slowest);
     }
 }
 
@@ -315,11 +315,11 @@ fn latency_claims(report: &mut Report) {
             if let Some(found) = number(column) {
                 let word = if column == "write_ms" { "mean" } else { "p99" };
                 let what = format!("{at}: {word} latency of commits (ms), one way {one_way} ms");
-                claims.push(Claim { what, bound: 1.1 * (one_way + epoch), found });
+                claims.push((what, 1.1 * (one_way + epoch), found));
             }
         }
     }
-    report.claims.extend(claims);
+    claims.into_iter().for_each(|(what, bound, found)| report.claim(what, bound, found));
 }
 
 /// What SERIALIZABLE costs on YCSB-B.
@@ -332,7 +332,7 @@ fn serializable_claims(report: &mut Report, skews: &[String]) {
         let (Some(weakest), Some(strongest)) = (of("read committed"), of("serializable")) else { continue };
         let what = format!("YCSB-B, skew {skew}: throughput lost at SERIALIZABLE (%)");
         let found = 100.0 * (1.0 - strongest / weakest);
-        report.claims.push(Claim { what, bound: 15.0, found });
+        report.claim(what, 15.0, found);
     }
 }
 

@@ -5,7 +5,7 @@ use super::deployment::{Analytics, Deployment, Window};
 use super::scenes::{self, Clients, EVERY_SECOND, Scope, breakdown, throughput};
 use super::systems::{self, System};
 use crate::plot::Plot;
-use crate::{Claim, Experiment, Findings, Report, Scale, number};
+use crate::{Experiment, Findings, Report, Scale, number};
 use base::time::MS;
 use serde_json::json;
 use workload::micro::Micro;
@@ -62,7 +62,7 @@ fn conclude(report: &mut Report) {
         let delays: Vec<f64> = of.filter_map(|row| number(row, "total_ms")).collect();
         let (Some(first), Some(last)) = (delays.first(), delays.last()) else { continue };
         let what = format!("delay with the most TP nodes ÷ with the fewest, {}", system.mode);
-        report.claims.push(Claim { what, bound: 1.5, found: last / first });
+        report.claim(what, 1.5, last / first);
     }
     let axes = ("tp_nodes", "total_ms");
     let caption = "Visibility delay of local queries (ms) by TP nodes per data centre";

@@ -8,7 +8,7 @@ use super::load::latency_ms;
 use super::scenes::{self, Clients, EVERY_SECOND, throughput};
 use super::systems;
 use crate::plot::Plot;
-use crate::{Claim, Experiment, Findings, Report, Scale, cell, number};
+use crate::{Experiment, Findings, Report, Scale, cell, number};
 use serde_json::json;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -82,12 +82,10 @@ fn conclude(report: &mut Report) {
     let between = peak(figures(WITH, "graph_bytes_per_txn"));
     let streamed = peak(figures(WITH, "graph_bytes_streamed_per_txn"));
     let megabits = peak(figures(WITH, "graph_megabits_per_node"));
-    report.claims.extend([
-        Claim { what: "peak throughput lost to shipping (%)".into(), bound: 7.0, found: lost },
-        Claim { what: "bytes of graph per transaction on a stream".into(), bound: 40.0, found: streamed },
-        Claim { what: "bytes of graph per transaction between engines".into(), bound: 40.0, found: between },
-        Claim { what: "graph shipped by a node (Mbit/s)".into(), bound: 26.4, found: megabits },
-    ]);
+    report.claim("peak throughput lost to shipping (%)", 7.0, lost);
+    report.claim("bytes of graph per transaction on a stream", 40.0, streamed);
+    report.claim("bytes of graph per transaction between engines", 40.0, between);
+    report.claim("graph shipped by a node (Mbit/s)", 26.4, megabits);
     for (caption, y) in [
         ("Transactions per second by clients", "tp_per_s"),
         ("90th percentile of latency (ms) by clients", "p90_ms"),

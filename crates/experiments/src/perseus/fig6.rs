@@ -10,7 +10,7 @@ use super::scenes::{self, Clients, Queries};
 use super::systems::{self, System};
 use super::table3::Size;
 use crate::plot::Plot;
-use crate::{Claim, Experiment, Findings, Line, Report, Scale, number};
+use crate::{Experiment, Findings, Line, Report, Scale, number};
 use base::time::MS;
 use serde_json::json;
 use workload::ch;
@@ -78,7 +78,7 @@ fn conclude(report: &mut Report) {
         let of = report.rows.iter().filter(|row| crate::cell(row, "mode") == mode);
         let found = of.filter_map(|row| number(row, "total_ms")).fold(f64::NAN, f64::max);
         let what = format!("visibility delay of the slowest query, {mode} (ms)");
-        report.claims.push(Claim { what, bound: 15.0, found });
+        report.claim(what, 15.0, found);
     }
     let caption = "Visibility delay (ms) of the 22 CH queries";
     report.show(Plot::lines(caption, &report.rows, &["system", "mode"], ("query", "total_ms")));

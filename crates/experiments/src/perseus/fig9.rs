@@ -9,7 +9,7 @@ use super::deployment::{Analytics, Deployment, Window};
 use super::scenes::{self, Clients, Queries, throughput};
 use super::systems::{self, System};
 use crate::plot::{Plot, words};
-use crate::{Claim, Experiment, Findings, Report, Scale, cell, number};
+use crate::{Experiment, Findings, Report, Scale, cell, number};
 use base::time::MS;
 use serde_json::json;
 
@@ -120,7 +120,7 @@ fn conclude(report: &mut Report) {
             };
             if system.baseline.is_none() {
                 let what = format!("{what}, {}: largest loss (%)", system.mode);
-                report.claims.push(Claim { what, bound: paper, found: 100.0 * (1.0 - least / alone) });
+                report.claim(what, paper, 100.0 * (1.0 - least / alone));
             }
         }
         let caption = format!("{what} are added: {} by {}", words(of), words(by));

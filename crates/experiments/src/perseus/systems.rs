@@ -62,7 +62,10 @@ impl System {
         let options = node::Options { baseline: self.baseline, dynamic, ..node::Options::default() };
         match self.baseline {
             // Its writers wait for what is shipped.
-            Some(Baseline::SynchronousReplica) => node::Options { flush_ns: 2 * MS, ..options },
+            Some(Baseline::SynchronousReplica) => {
+                let streaming = node::Streaming { flush_ns: 2 * MS, ..options.streaming };
+                node::Options { streaming, ..options }
+            }
             _ => options,
         }
     }

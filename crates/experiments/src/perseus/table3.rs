@@ -8,7 +8,7 @@ use super::load::Measured;
 use super::scenes::{self, Clients, EVERY_SECOND, breakdown, throughput};
 use super::systems::{self, System};
 use crate::plot::Plot;
-use crate::{Claim, Experiment, Findings, Line, Report, Scale, number};
+use crate::{Experiment, Findings, Line, Report, Scale, number};
 use serde_json::{Value, json};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -155,7 +155,7 @@ fn conclude(report: &mut Report) {
     for mode in ["regular", "rss"] {
         let found = report.figure(&[("mode", mode)], "total_ms").unwrap_or(f64::NAN);
         let what = format!("local visibility delay of PERSEUS, {mode} (ms)");
-        report.claims.push(Claim { what, bound: 15.0, found });
+        report.claim(what, 15.0, found);
     }
     let pieces = ["staleness_ms", "coordination_ms", "wait_ms"];
     report.show(Plot::stacked(

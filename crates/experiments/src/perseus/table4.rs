@@ -8,7 +8,7 @@ use super::deployment::{Analytics, Deployment, Window};
 use super::scenes::{self, Clients, EVERY_SECOND, breakdown, throughput};
 use super::systems::{self, System};
 use crate::plot::Plot;
-use crate::{Claim, Experiment, Findings, Report, Scale};
+use crate::{Experiment, Findings, Report, Scale};
 use base::time::MS;
 use serde_json::{Value, json};
 use workload::tpce::{self, Tpce};
@@ -98,7 +98,7 @@ fn conclude(report: &mut Report) {
     for mode in ["regular", "rss"] {
         let found = report.figure(&[("mode", mode)], "total_ms").unwrap_or(f64::NAN);
         let what = format!("global visibility delay of PERSEUS, {mode} (ms)");
-        report.claims.push(Claim { what, bound: 232.5, found });
+        report.claim(what, 232.5, found);
     }
     let pieces = ["staleness_ms", "coordination_ms", "wait_ms"];
     let caption = "Visibility delay of Broker Report: where it comes from";

@@ -2,7 +2,7 @@
 
 use super::{COMMIT_WAIT, Measured, PRIMARY, Point, READ_WAIT, SCC, SHARED, STALE, Way, conditions, fetches};
 use crate::plot::{Plot, Shape, words};
-use crate::{Claim, Experiment, Findings, Line, Report, Scale, cell, number};
+use crate::{Experiment, Findings, Line, Report, Scale, cell, number};
 use base::time::{MS, SECOND};
 use serde_json::json;
 
@@ -59,7 +59,7 @@ pub(super) fn lacks_pct(of: Option<&Line>, than: Option<&Line>, column: &str) ->
 }
 
 pub(super) fn claim(report: &mut Report, what: &str, bound: f64, found: f64) {
-    report.claims.push(Claim { what: what.into(), bound, found });
+    report.claim(what, bound, found);
 }
 
 /// In these rows `throughput` counts reads.

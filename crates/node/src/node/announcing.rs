@@ -37,7 +37,7 @@ impl<E: Engine> Node<E> {
         }
         self.tell_floor();
         self.flush(now, out);
-        out.timer(Timer::Low, now + self.options.low_interval_ns);
+        out.timer(Timer::Low, now + self.options.streaming.low_interval_ns);
     }
 
     pub(super) fn begin_announcing(&mut self, now: Time, out: &mut Effects<Self>) {

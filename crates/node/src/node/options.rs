@@ -14,15 +14,7 @@ use reads::rule::printed::Printed;
 /// How a node behaves; the defaults suit a real cluster, tests draw their own.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Records for remote subscribers gather this long before they are sent, but never longer than until the next
-    /// answer to a reader elsewhere or the next low. Strong reads ask, others read up to a low: only who waits
-    /// for neither (a synchronous replica) needs them sooner.
-    pub flush_ns: u64,
-    /// What arrives on streams is acknowledged this long after the first of it; a sender waits longer before it
-    /// sends again. Every word is an event for a partition, and it only lets go of memory by it.
-    pub ack_ns: u64,
-    /// How often a partition tells how far it is complete.
-    pub low_interval_ns: u64,
+    pub streaming: Streaming,
     pub steps: Steps,
     /// How often versions are collected and columns merged.
     pub maintain_interval_ns: u64,
@@ -63,6 +55,26 @@ pub struct Mutants {
     pub reads: Option<reads::rule::Mutant>,
     /// In how indexes are built.
     pub rows: Option<rowstore::Mutant>,
+}
+
+/// When partitions tell of what they log, and readers of what has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Streaming {
+    /// Records for remote subscribers gather this long before they are sent, but never longer than until the next
+    /// answer to a reader elsewhere or the next low. Strong reads ask, others read up to a low: only who waits
+    /// for neither (a synchronous replica) needs them sooner.
+    pub flush_ns: u64,
+    /// What arrives on streams is acknowledged this long after the first of it; a sender waits longer before it
+    /// sends again. Every word is an event for a partition, and it only lets go of memory by it.
+    pub ack_ns: u64,
+    /// How often a partition tells how far it is complete.
+    pub low_interval_ns: u64,
+}
+
+impl Default for Streaming {
+    fn default() -> Streaming {
+        Streaming { flush_ns: 20 * MS, ack_ns: 100 * MS, low_interval_ns: 20 * MS }
+    }
 }
 
 /// How much a node does before others have their turn.
@@ -113,9 +125,7 @@ impl Default for Kept {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            flush_ns: 20 * MS,
-            ack_ns: 100 * MS,
-            low_interval_ns: 20 * MS,
+            streaming: Streaming::default(),
             steps: Steps::default(),
             maintain_interval_ns: 20 * MS,
             merge_rows_max: 65_536,

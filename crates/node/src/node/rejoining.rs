@@ -30,7 +30,7 @@ impl<E: Engine> Node<E> {
             Event::Message { message: Message::Ask { .. } | Message::StreamAck { .. }, .. } => None,
             Event::Message { message: Message::Scan { .. } | Message::Lock(_), .. } => None,
             Event::Timer(Timer::Low) => {
-                out.timer(Timer::Low, now + self.options.low_interval_ns);
+                out.timer(Timer::Low, now + self.options.streaming.low_interval_ns);
                 None
             }
             other => Some(other),

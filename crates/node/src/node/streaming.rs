@@ -9,7 +9,7 @@ pub(super) const RESEND_NS: u64 = 50 * MS;
 
 /// How long a subscriber may owe an acknowledgement before what it did not acknowledge is sent again.
 pub(super) fn stream_patience_ns(topology: &Topology, options: &Options, me: NodeId, to: NodeId) -> u64 {
-    3 * topology.one_way_ns(me, to) + options.ack_ns + 50 * MS
+    3 * topology.one_way_ns(me, to) + options.streaming.ack_ns + 50 * MS
 }
 
 impl<E: Engine> Node<E> {
@@ -52,10 +52,10 @@ impl<E: Engine> Node<E> {
             item => item,
         });
         // Each low takes along what has gathered: a reader cannot use it sooner, unless it asks.
-        let is_sooner = self.options.flush_ns < self.options.low_interval_ns;
+        let is_sooner = self.options.streaming.flush_ns < self.options.streaming.low_interval_ns;
         if is_sooner && !outgoing.is_settled() && !self.streams.flush_armed {
             self.streams.flush_armed = true;
-            out.timer(Timer::Flush, now + self.options.flush_ns);
+            out.timer(Timer::Flush, now + self.options.streaming.flush_ns);
         }
         if let Some(readers) = wanted {
             base::sometimes!("a record that a reader waits for is sent at once");
@@ -161,7 +161,7 @@ impl<E: Engine> Node<E> {
             self.acknowledge(partition, out);
         } else {
             if self.streams.unacknowledged.is_empty() {
-                out.timer(Timer::Ack, now + self.options.ack_ns);
+                out.timer(Timer::Ack, now + self.options.streaming.ack_ns);
             }
             self.streams.unacknowledged.insert(partition);
         }

@@ -182,3 +182,128 @@ impl Prepared {
         Err(base::SqlError::new(base::SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cluster, Gateway, GatewayConfig};
+    use async_trait::async_trait;
+    use base::schema::{Identity, Placement, SchemaAction, SchemaChange, Table};
+    use base::topology::Topology;
+    use base::txn::procedure::Procedures;
+    use base::wan::Wan;
+    use base::{NodeId, RegionId, TableId, Time};
+    use node::request::{Reply, Request};
+
+    /// A node that has one table and answers nothing.
+    struct Silent {
+        topology: Arc<Topology>,
+        catalog: Mutex<Arc<Catalog>>,
+        procedures: Arc<Procedures>,
+    }
+
+    #[async_trait]
+    impl Cluster for Silent {
+        async fn request(&self, _: Request) -> SqlResult<Reply> {
+            Err(base::SqlError::internal("nothing is asked"))
+        }
+        fn tell(&self, _: Request) {}
+        fn node(&self) -> NodeId {
+            NodeId(0)
+        }
+        fn topology(&self) -> &Arc<Topology> {
+            &self.topology
+        }
+        fn catalog(&self) -> Arc<Catalog> {
+            self.catalog.lock().unwrap().clone()
+        }
+        fn procedures(&self) -> &Arc<Procedures> {
+            &self.procedures
+        }
+        fn now(&self) -> Time {
+            Time(1)
+        }
+        fn engine(&self) -> &str {
+            "caerus"
+        }
+    }
+
+    fn table(id: u32, name: &str) -> SchemaAction {
+        let column = |name: &str| base::schema::Column {
+            name: name.into(),
+            data_type: DataType::Integer,
+            not_null: false,
+            default: None,
+            missing: Datum::Null,
+            identity: Identity::No,
+            hidden: false,
+        };
+        SchemaAction::CreateTable(Table {
+            id: TableId(id),
+            schema: "public".into(),
+            name: name.into(),
+            version: 0,
+            columns: vec![column("k"), column("v")],
+            primary_key: vec![0],
+            primary_key_name: format!("{name}_pkey"),
+            indexes: Vec::new(),
+            checks: Default::default(),
+            foreign: Default::default(),
+            triggers: Default::default(),
+            domains: Default::default(),
+            placement: Placement::Home(RegionId(0)),
+        })
+    }
+
+    impl Silent {
+        fn new() -> Arc<Silent> {
+            let wan = Wan::uniform("test", &["a"], 1, 1);
+            let silent = Silent {
+                topology: Arc::new(Topology::one_node_per_region(wan, 1)),
+                catalog: Mutex::default(),
+                procedures: Arc::default(),
+            };
+            silent.create(table(10_001, "t"));
+            Arc::new(silent)
+        }
+        fn create(&self, table: SchemaAction) {
+            let mut catalog = self.catalog.lock().unwrap();
+            let mut changed = Catalog::clone(&catalog);
+            let base_version = changed.version;
+            let change = SchemaChange { database: Default::default(), base_version, actions: vec![table] };
+            changed.apply(&change).unwrap();
+            *catalog = Arc::new(changed);
+        }
+    }
+
+    /// What a client prepares is planned when its parameters and columns are described; each execution once planned it
+    /// again.
+    #[tokio::test]
+    async fn a_prepared_statement_is_planned_once_for_each_catalog() {
+        let cluster = Silent::new();
+        let gateway = Gateway::new(cluster.clone(), GatewayConfig::default());
+        let mut session = Session::new(gateway, "tester", base::databases::MERIDIAN);
+        for sql in [
+            "SELECT v FROM t WHERE k = $1",
+            "SELECT k FROM t WHERE v > $1 ORDER BY v",
+            "UPDATE t SET v = v + 1 WHERE k = $1",
+        ] {
+            let prepared = session.prepare(sql, &[]).await.unwrap();
+            let described = prepared.planned.lock().unwrap().as_ref().unwrap().plan.clone();
+            for k in 0..3 {
+                session.look_up_catalog();
+                let plan = prepared.plan(&session, &[Datum::Int(k)]).unwrap();
+                assert!(Arc::ptr_eq(&plan, &described), "{sql}, execution {k}");
+            }
+        }
+        let sql = "SELECT v FROM t WHERE k = $1";
+        let prepared = session.prepare(sql, &[]).await.unwrap();
+        let before = prepared.plan(&session, &[Datum::Int(1)]).unwrap();
+        cluster.create(table(10_002, "u"));
+        session.look_up_catalog();
+        let after = prepared.plan(&session, &[Datum::Int(1)]).unwrap();
+        assert!(!Arc::ptr_eq(&before, &after), "another catalog has another plan");
+        let again = prepared.plan(&session, &[Datum::Int(2)]).unwrap();
+        assert!(Arc::ptr_eq(&after, &again), "which is kept, too");
+    }
+}

@@ -113,7 +113,8 @@ fn quieten(knobs: &mut Knobs, entry_ns: u64) {
     let (nodes, partitions) = (knobs.topology.nodes.len() as u64, knobs.topology.partitions.len() as u64);
     // Each of these has a quarter of what there is: what partitions say, with the node's own timers, and what engines do.
     let said_ns = |entries: u64| 4 * entries * entry_ns;
-    knobs.node.low_interval_ns = knobs.node.low_interval_ns.max(said_ns(partitions + 4));
+    let low_interval_ns = &mut knobs.node.streaming.low_interval_ns;
+    *low_interval_ns = said_ns(partitions + 4).max(*low_interval_ns);
     let collect_ns = said_ns(2 * nodes);
     match &mut knobs.engine {
         EngineOptions::Perseus(options) => {
@@ -133,7 +134,7 @@ fn quieten(knobs: &mut Knobs, entry_ns: u64) {
         EngineOptions::Geogauss(options) => {
             let said_ns = said_ns(2 * nodes);
             options.epoch_ns = options.epoch_ns.max(said_ns).min(500 * MS);
-            options.idle_every_ns = options.idle_every_ns.max(said_ns);
+            options.pace.idle_every_ns = options.pace.idle_every_ns.max(said_ns);
             options.beat_ns = options.beat_ns.max(said_ns);
             options.lost_after_ns = 10 * SECOND;
             // A group's machines bring its node back as it was.

@@ -19,7 +19,7 @@ use reads::rule::Dynamic;
 use txn::any::{EngineKind, EngineOptions};
 use txn::baseline::{calvin, slog};
 use txn::caerus::options::{Admission, Batching, Collection, Heartbeats, Ranks, Replication};
-use txn::geogauss::Rule;
+use txn::geogauss::{EpochPace, Rule};
 use txn::perseus::{FutureRanks, Timestamps, Unfinished};
 
 /// What a seed decides about a cluster and its clients.
@@ -158,9 +158,11 @@ fn topology_of(case: &Case, rng: &mut Rng) -> Topology {
 fn node_options(case: &Case, longest_ns: u64, rng: &mut Rng) -> node::Options {
     let mix = case.plan.mix;
     node::Options {
-        flush_ns: *rng.pick(&[0, MS, 5 * MS]),
-        ack_ns: *rng.pick(&[0, MS, 10 * MS]),
-        low_interval_ns: *rng.pick(&[5 * MS, 20 * MS]),
+        streaming: node::Streaming {
+            flush_ns: *rng.pick(&[0, MS, 5 * MS]),
+            ack_ns: *rng.pick(&[0, MS, 10 * MS]),
+            low_interval_ns: *rng.pick(&[5 * MS, 20 * MS]),
+        },
         steps: node::Steps {
             keys: [1, 3, 1_024][case.seed as usize % 3],
             units: match case.is_planted() {
@@ -447,10 +449,12 @@ fn member_options(case: &Case, topology: &mut Topology) -> txn::geogauss::Option
         epoch_ns,
         rule: *rng.pick(&[Rule::Greedy, Rule::Greedy, Rule::Reserved]),
         isolation: case.isolation,
-        epochs_ahead_max: (*rng.pick(&[200, 1000])).max(catches_up_ns / epoch_ns),
-        epochs_behind_max: *rng.pick(&[0, 2, 10]),
-        busy_ns: *rng.pick(&[20 * MS, SECOND]),
-        idle_every_ns: *rng.pick(&[20 * MS, 250 * MS]),
+        pace: EpochPace {
+            ahead_max: (*rng.pick(&[200, 1000])).max(catches_up_ns / epoch_ns),
+            behind_max: *rng.pick(&[0, 2, 10]),
+            busy_ns: *rng.pick(&[20 * MS, SECOND]),
+            idle_every_ns: *rng.pick(&[20 * MS, 250 * MS]),
+        },
         lost_after_ns: match case.plan.mix.separates() {
             true => *rng.pick(&[topology.wan.widest_ns() + 400 * MS, 10 * SECOND]),
             false => 10 * SECOND,

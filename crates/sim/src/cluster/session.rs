@@ -192,7 +192,7 @@ impl Session {
         if self.rng.chance(self.habits.roam) {
             self.at = *self.rng.pick(&self.gateways);
         }
-        if self.rng.chance(self.habits.share) {
+        if self.shares() {
             let taken = self.book.open().take();
             if let Some((token, entry)) = taken {
                 self.token.join(&token);

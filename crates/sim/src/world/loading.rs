@@ -14,11 +14,7 @@ impl<P: Process, C: Client<P> + ?Sized> EventLoop<P, C> {
     pub(super) fn begin_load(&mut self, by: NodeId, done: Time, of: NodeId, message: P::Message) -> Time {
         let done = done + self.conditions.cost.load_ns / 2;
         let (place, life) = (self.place(by), self.host(by).life);
-        let (_, fate) = self.network.send(done, place, of);
-        if let Some(at) = fate.arrives {
-            let home = self.loop_of(of);
-            self.agenda.push_to(home, at, Happening::Look { by, life, of, message });
-        }
+        self.carry(place, done, of, Happening::Look { by, life, of, message });
         done
     }
 
@@ -29,14 +25,11 @@ impl<P: Process, C: Client<P> + ?Sized> EventLoop<P, C> {
         if self.network.is_cut(by, of) {
             return;
         }
-        let (_, fate) = self.network.send(self.now, place, by);
-        let Some(at) = fate.arrives else { return };
         let seen = match answer {
             Some(message) => Happening::Arrive { node: by, arrival: Arrival::Loaded { life, of, message } },
             None => Happening::Unseen { by, life, of, message },
         };
-        let home = self.loop_of(by);
-        self.agenda.push_to(home, at, seen);
+        self.carry(place, self.now, by, seen);
     }
 
     pub(super) fn unseen(&mut self, by: NodeId, life: u32, of: NodeId, message: P::Message) {

@@ -331,4 +331,13 @@ impl<P: Process, C: Client<P> + ?Sized> EventLoop<P, C> {
         }
         done
     }
+
+    /// Something that is no message goes from a machine to a node as links carry it, or is lost.
+    pub(super) fn carry(&mut self, place: usize, leaves: Time, to: NodeId, happening: Happening<P>) {
+        let (_, fate) = self.network.send(leaves, place, to);
+        if let Some(at) = fate.arrives {
+            let home = self.loop_of(to);
+            self.agenda.push_to(home, at, happening);
+        }
+    }
 }

@@ -95,6 +95,18 @@ fn seeds_of_nodes_with_records_that_found_a_fault() {
     }
 }
 
+/// Queries at `regular` once waited for ever for a stream that did not go on, after clocks had strayed and readers had
+/// been silent for longer than their leases: the runs ended with "no progress". What a stream makes of each case is
+/// tested in `node::streams`.
+#[test]
+fn regular_queries_are_answered_once_clocks_that_strayed_are_back() {
+    for seed in [705_128, 801_338, 801_609] {
+        let case = Case::new(seed, Plan::named("wan3-drift").unwrap(), Consistency::Regular);
+        let summary = guarded(&case, "perseus", || run::run(&case)).unwrap_or_else(|e| panic!("{e}"));
+        did(&summary.tally, "queries", 1);
+    }
+}
+
 #[test]
 fn weaker_levels_keep_what_they_promise() {
     for level in [Consistency::Regular, Consistency::Session, Consistency::Stale] {

@@ -83,6 +83,8 @@ fn found(replies: &Replies, what: &str) -> usize {
     }
 }
 
+/// A cut at these levels once was what was complete in the columns of its node, and could lie before the table that the
+/// gateway had planned with: "relation t1 does not exist".
 #[test]
 fn a_node_that_knows_a_table_reads_it_at_every_level() {
     for (seed, unbounded) in (0..4).flat_map(|seed| [(seed, false), (seed, true)]) {
@@ -112,6 +114,8 @@ fn a_node_that_knows_a_table_reads_it_at_every_level() {
     }
 }
 
+/// Of columns that were still on their way nothing was known to be complete, which once was read as rank 0: the session
+/// found no table at its cut, or none of its rows.
 #[test]
 fn columns_that_have_not_arrived_are_waited_for() {
     let all: Vec<PartitionId> =
@@ -137,6 +141,7 @@ fn columns_that_have_not_arrived_are_waited_for() {
     }
 }
 
+/// Such a gateway once read at the oldest rank that is kept where clocks have no bound: from before what had been loaded.
 #[test]
 fn a_gateway_without_columns_finds_its_cuts_by_asking() {
     for unbounded in [false, true] {

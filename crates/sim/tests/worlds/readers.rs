@@ -12,7 +12,9 @@ use sim::cluster::layout::{Content, Item, Kind, LISTS, Layout, read_row};
 use sim::cluster::run::{Subject, set_up, world};
 use sim::cluster::script_client::ScriptClient;
 use sim::world::{Fault, Setup, World};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Two regions of one partition each; n0 and n1 order and keep no columns. n2 reads both partitions, n3 only
@@ -79,18 +81,20 @@ impl Scene {
         }
     }
     fn open(&mut self, node: NodeId, level: Consistency, token: Token, of: &[PartitionId]) -> Option<Reply> {
-        let partitions: BTreeSet<PartitionId> = of.iter().copied().collect();
-        let tables = [(LISTS, partitions)].into();
-        self.ask(
-            node,
-            Request::OpenSnapshot(OpenSnapshot {
-                at: None,
-                consistency: level,
-                token,
-                tables,
-                wanted: BTreeMap::new(),
-            }),
-        )
+        self.ask(node, snapshot_of(level, token, of))
+    }
+    /// Begins a query over all that a node subscribes to; where its answer will be.
+    fn begin(&mut self, node: NodeId, level: Consistency) -> Rc<RefCell<Vec<Reply>>> {
+        let of = &self.layout.topology.nodes[node.0 as usize].subscribes;
+        let request = snapshot_of(level, Token::default(), of);
+        let (client, replies) = ScriptClient::<Subject>::once(node, request);
+        self.world.client(client);
+        replies
+    }
+    /// Two nodes do not hear each other, until all are connected again.
+    fn cut_off(&mut self, one: NodeId, other: NodeId) {
+        self.fault(Fault::CutOneWay { from: one, to: other });
+        self.fault(Fault::CutOneWay { from: other, to: one });
     }
     fn all(&self) -> Vec<PartitionId> {
         self.layout.topology.partition_ids().collect()
@@ -129,6 +133,12 @@ impl Scene {
     }
 }
 
+fn snapshot_of(consistency: Consistency, token: Token, of: &[PartitionId]) -> Request {
+    let partitions: BTreeSet<PartitionId> = of.iter().copied().collect();
+    let tables = [(LISTS, partitions)].into();
+    Request::OpenSnapshot(OpenSnapshot { at: None, consistency, token, tables, wanted: BTreeMap::new() })
+}
+
 fn lists(snapshot: &node::request::Snapshot) -> BTreeMap<Item, Vec<u64>> {
     let rows = rows_of(&snapshot.tables[&LISTS]).into_iter();
     let lists = rows.map(|values| match read_row(Kind::List, &values) {
@@ -138,6 +148,9 @@ fn lists(snapshot: &node::request::Snapshot) -> BTreeMap<Item, Vec<u64>> {
     lists.collect()
 }
 
+/// Such a reader once showed a transaction without its ancestor: nothing that reached it said that the ancestor was
+/// forgotten.
+///
 /// A query is open at a reader while the others give the reader up and forget what depends on what. What one stream
 /// then brings says nothing of dependencies that were forgotten, and the other stream, which would have brought them,
 /// is silent still. The first stream tells how far the others have forgotten; the reader has heard it from nobody else.
@@ -149,7 +162,7 @@ fn a_reader_that_was_given_up_does_not_answer_from_what_it_has() {
         let mut topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 1);
         topology.nodes.iter_mut().for_each(|node| node.subscribes.clear());
         let subscribes = vec![PartitionId(0), SECOND_PARTITION];
-        topology.nodes.push(NodeSpec { region: RegionId(0), subscribes: subscribes.clone() });
+        topology.nodes.push(NodeSpec { region: RegionId(0), subscribes });
         let engine = txn::perseus::Options {
             lease_ns: 12 * SECOND,
             collect_every_ns: 10 * SECOND,
@@ -159,24 +172,11 @@ fn a_reader_that_was_given_up_does_not_answer_from_what_it_has() {
         let mut scene = Scene::of(topology, engine, node);
         scene.write();
         scene.expect_all(reader);
-        let cut = |scene: &mut Scene, other| {
-            scene.fault(Fault::CutOneWay { from: reader, to: other });
-            scene.fault(Fault::CutOneWay { from: other, to: reader });
-        };
-        cut(&mut scene, NodeId(0));
-        let open = OpenSnapshot {
-            at: None,
-            consistency: Consistency::Regular,
-            token: Token::default(),
-            tables: [(LISTS, subscribes.into_iter().collect())].into(),
-            wanted: BTreeMap::new(),
-        };
-        let mut request = Some((reader, Request::OpenSnapshot(open)));
-        let (client, replies) = ScriptClient::<Subject>::new(move |_| request.take());
-        scene.world.client(client);
+        scene.cut_off(reader, NodeId(0));
+        let replies = scene.begin(reader, Consistency::Regular);
         // The second partition tells how far it is, and then falls silent.
         scene.run(SECOND);
-        cut(&mut scene, NodeId(1));
+        scene.cut_off(reader, NodeId(1));
         scene.write_to(&[SECOND_PARTITION, AWAY]);
         let (ancestor, written_at) = (scene.written, scene.world.now().rank());
         while scene.status(NodeId(0)).collected_below < written_at {
@@ -186,7 +186,7 @@ fn a_reader_that_was_given_up_does_not_answer_from_what_it_has() {
         scene.write_to(&[AWAY, PartitionId(0)]);
         let descendant = scene.written;
         scene.fault(Fault::Reconnect);
-        cut(&mut scene, NodeId(1));
+        scene.cut_off(reader, NodeId(1));
         scene.run(4 * SECOND);
         match replies.borrow_mut().pop() {
             Some(Reply::Snapshot(Ok(snapshot))) => {
@@ -202,6 +202,43 @@ fn a_reader_that_was_given_up_does_not_answer_from_what_it_has() {
         let lists = scene.query(reader, Consistency::Regular).expect("it reads again");
         assert!(lists.values().any(|list| list.contains(&ancestor)), "{lists:?}");
     }
+}
+
+/// A query once waited for the next closed timestamp of a partition although the record that it lacked lay ready there:
+/// streams gather records, and the query asked for none.
+///
+/// The nearer partition says how far it is before it has the ancestor, the other one once it has the descendant. The
+/// next closed timestamp is a minute away.
+#[test]
+fn a_regular_query_asks_for_the_record_that_it_lacks() {
+    const AWAY: PartitionId = PartitionId(2);
+    let reader = NodeId(3);
+    let mut topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 1);
+    topology.nodes.iter_mut().for_each(|node| node.subscribes.clear());
+    let subscribes = vec![PartitionId(0), SECOND_PARTITION];
+    topology.nodes.push(NodeSpec { region: RegionId(0), subscribes });
+    let streaming =
+        node::Streaming { flush_ns: 60 * SECOND, low_interval_ns: 60 * SECOND, ..Default::default() };
+    let node = node::Options { streaming, ..node::Options::default() };
+    let mut scene = Scene::of(topology, txn::perseus::Options::default(), node);
+    scene.write();
+    scene.expect_all(reader);
+    scene.cut_off(reader, NodeId(1));
+    let replies = scene.begin(reader, Consistency::Regular);
+    scene.run(SECOND);
+    scene.write_to(&[PartitionId(0), AWAY]);
+    scene.write_to(&[AWAY, SECOND_PARTITION]);
+    assert!(replies.borrow().is_empty(), "the other partition has not been asked");
+    scene.fault(Fault::Reconnect);
+    scene.run(2 * SECOND);
+    let lists = match replies.borrow_mut().pop() {
+        Some(Reply::Snapshot(Ok(snapshot))) => lists(&snapshot),
+        Some(Reply::Snapshot(Err(error))) => panic!("refused: {error}"),
+        Some(_) => unreachable!(),
+        None => panic!("it waits for a closed timestamp"),
+    };
+    let found: Vec<&[u64]> = lists.values().map(Vec::as_slice).collect();
+    assert_eq!(found, [[1, 2], [1, 3]]);
 }
 
 #[test]

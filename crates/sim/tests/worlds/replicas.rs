@@ -30,6 +30,11 @@ struct Scene {
     written: u64,
 }
 
+/// Streams are sent, and told to be complete, so often.
+fn each(ns: u64) -> node::Streaming {
+    node::Streaming { flush_ns: ns, low_interval_ns: ns, ..Default::default() }
+}
+
 impl Scene {
     fn new(node: node::Options) -> Scene {
         let mut topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap().truncated(2), 1);
@@ -117,8 +122,7 @@ fn lists(reply: &Reply) -> Vec<Vec<u64>> {
 
 #[test]
 fn every_strong_policy_shows_what_was_answered_and_stale_does_not() {
-    let mut scene =
-        Scene::new(node::Options { flush_ns: 50 * MS, low_interval_ns: 50 * MS, ..Default::default() });
+    let mut scene = Scene::new(node::Options { streaming: each(50 * MS), ..Default::default() });
     let mut stale = 0;
     for round in 0..12 {
         let partitions: &[usize] = if round % 2 == 0 { &[0] } else { &[0, 1] };
@@ -192,8 +196,7 @@ fn a_later_read_at_the_cut_of_an_earlier_one_sees_the_same() {
 #[test]
 fn a_read_waits_for_writers_of_what_it_reads_and_of_nothing_else() {
     // Records reach the replica with answers, and no sooner.
-    let mut scene =
-        Scene::new(node::Options { flush_ns: SECOND, low_interval_ns: SECOND, ..Default::default() });
+    let mut scene = Scene::new(node::Options { streaming: each(SECOND), ..Default::default() });
     scene.write(&[0]);
     scene.read(ReadPolicy::Scc, &[0]);
     let written = scene.write(&[0]);
@@ -257,8 +260,7 @@ fn a_replica_without_memory_takes_a_copy_and_one_without_a_writer_says_nothing()
 #[test]
 fn writers_wait_for_replicas_under_commit_wait() {
     let baseline = Some(Baseline::SynchronousReplica);
-    let mut scene =
-        Scene::new(node::Options { flush_ns: MS, low_interval_ns: MS, baseline, ..Default::default() });
+    let mut scene = Scene::new(node::Options { streaming: each(MS), baseline, ..Default::default() });
     for _ in 0..5 {
         let (written, before) = (scene.write(&[0]), scene.fetches());
         assert_eq!(scene.read(ReadPolicy::CommitWait, &[0])[0].last(), Some(&written));
@@ -309,8 +311,7 @@ fn later_read_sees_what_was_written_meanwhile(node: node::Options) -> bool {
 fn read_sees_what_is_not_applied_when_it_may_begin(node: node::Options) -> bool {
     let mut scene = Scene::new(node::Options {
         steps: node::Steps { keys: 1, ..node.steps },
-        flush_ns: SECOND,
-        low_interval_ns: SECOND,
+        streaming: each(SECOND),
         ..node
     });
     scene.read(ReadPolicy::Scc, &[0]);

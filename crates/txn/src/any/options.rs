@@ -139,7 +139,8 @@ impl EngineOptions {
                 let least_ns = if options.records { geogauss::options::IDLE_RECORDED_NS } else { 0 };
                 let idle_every_ns = idle_ns.max(least_ns);
                 let beat_ns = options.beat_ns.max(idle_every_ns);
-                EngineOptions::Geogauss(geogauss::Options { idle_every_ns, beat_ns, ..options })
+                let pace = geogauss::EpochPace { idle_every_ns, ..options.pace };
+                EngineOptions::Geogauss(geogauss::Options { pace, beat_ns, ..options })
             }
         }
     }

@@ -116,13 +116,16 @@ impl Caerus {
         for floor in floors {
             let Floor { coordinator, incarnation, sequence } = *floor;
             self.logs.raise_floor(&self.cluster, (coordinator, incarnation), sequence);
-            let first = TxnId { coordinator, incarnation: 0, sequence: 0 };
-            let end = TxnId { coordinator, incarnation, sequence };
-            self.outcomes.forget(first..end);
+            self.forget_ends_before(TxnId { coordinator, incarnation, sequence });
         }
         self.collector.told(rank, ready);
         self.give_up(out);
-        self.outcomes.forget_results(&self.cluster, self.merger.graph(), self.collector.given_up());
+        self.forget_results();
+    }
+
+    /// The least cut that a reader of this node uses, if there is one.
+    pub(super) fn set_readers_floor(&mut self, floor: Option<Rank>) {
+        self.collector.set_floor(floor);
     }
 
     /// Gives up versions that no reader can want, and no transaction that reads its past either: all of

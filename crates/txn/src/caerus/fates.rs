@@ -1,7 +1,8 @@
-//! Gateways ask how their transactions ended.
+//! How transactions ended, for as long as their gateways may ask.
 
 use super::message::Message;
-use super::outcomes::Fate;
+use super::outcomes::{End, Fate};
+use super::requests::Kept;
 use super::state::Caerus;
 use super::work::Out;
 use crate::graph::vertex::State;
@@ -14,6 +15,36 @@ impl Caerus {
         if let Fate::Ended((end, share)) = self.outcomes.fate(txn, forgotten_at) {
             self.send(from, Message::Executed { txn, end, share }, out);
         }
+    }
+
+    /// A transaction has ended so; its gateway may ask.
+    pub(super) fn remember_end(&mut self, txn: TxnId, end: End) {
+        self.outcomes.remember(txn, end);
+    }
+    /// The transactions before this one of its gateway, of all its lives, have ended everywhere.
+    pub(super) fn forget_ends_before(&mut self, end: TxnId) {
+        let first = TxnId { incarnation: 0, sequence: 0, ..end };
+        self.outcomes.forget(first..end);
+    }
+    /// Results of named requests are kept for a while beyond what readers need.
+    pub(super) fn forget_results(&mut self) {
+        self.outcomes.forget_results(&self.cluster, self.merger.graph(), self.collector.given_up());
+    }
+    /// The gateway has told a client that its outcome is not known.
+    pub(super) fn obscure(&mut self, txn: TxnId) {
+        self.outcomes.obscure(txn);
+    }
+    /// Whether it has, now that the end is known.
+    pub(super) fn was_obscured(&mut self, txn: TxnId) -> bool {
+        self.outcomes.was_obscured(txn)
+    }
+    /// What was merged here is merged anew.
+    pub(super) fn forget_merged_outcomes(&mut self) {
+        self.outcomes.forget_merged();
+    }
+    /// An image tells how named requests ended.
+    pub(super) fn take_over_outcomes(&mut self, requests: Vec<Kept>) {
+        self.outcomes.take_over(requests);
     }
 
     /// The rank of a transaction that executed here before this node lost its memory, or a later one, if its gateway

@@ -158,7 +158,7 @@ impl Engine for Caerus {
         out: &mut EngineEffects<Self>,
     ) -> TxnId {
         self.catch_up(now, out);
-        let id = self.gateway.submit(now, &self.cluster, submission, self.not_whole());
+        let id = self.take_submission(now, submission);
         match self.life.is_running() {
             true => self.settle(now, executor, out),
             false => self.open_gate(now, out),
@@ -251,9 +251,7 @@ impl Engine for Caerus {
         if let Some(absent) = self.not_whole() {
             return Err(absent);
         }
-        let submission = self.residences.move_of(&self.cluster, partition, to)?;
-        let id = self.gateway.submit(now, &self.cluster, submission, None);
-        self.gateway.moves(id, partition, to);
+        let id = self.take_move(now, partition, to)?;
         self.settle(now, executor, out);
         Ok(id)
     }
@@ -271,11 +269,11 @@ impl Engine for Caerus {
     }
 
     fn set_floor(&mut self, floor: Option<Rank>) {
-        self.collector.set_floor(floor);
+        self.set_readers_floor(floor);
     }
 
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>) {
-        self.gateway.resume(incarnation);
+        self.begin_life(incarnation);
         self.wakes.resume();
         self.logs.listen_from(now);
         self.wakes.tick_at(now);

@@ -129,7 +129,7 @@ impl Caerus {
         let (logs, residences): (Vec<_>, Vec<_>) = partitions.into_iter().map(split).unzip();
         self.residences.take_over(&self.cluster, residences, &at_of);
         self.scheduler.take_over(logs, turns.restored(&at_of));
-        self.outcomes.take_over(requests);
+        self.take_over_outcomes(requests);
         // Their node waited for reads of others in its region; here they are read anew.
         let is_due = |vertex: &Vertex<Extra>| {
             vertex.extra.local && vertex.state == State::Emitted && vertex.turn.has_come()
@@ -145,7 +145,7 @@ impl Caerus {
     pub(super) fn forget_merged(&mut self) {
         self.merger = Merger::default();
         self.scheduler.forget_merged();
-        self.outcomes.forget_merged();
+        self.forget_merged_outcomes();
         self.work.clear();
     }
 
@@ -459,14 +459,15 @@ impl Caerus {
         let everybody = vertex.transaction.as_ref().is_some_and(is_schema_change);
         self.changed(at, out);
         let (cluster, gateway) = (&self.cluster, txn.coordinator);
+        let is_own = gateway == cluster.me;
         let answers = everybody || cluster.answering_region(gateway, regions) == cluster.region;
         // Where regions may be lost, a gateway may have to be content with its own.
         let may_ask = cluster.survives() && cluster.topology.region_of(gateway) == cluster.region;
-        if may_ask || answers && gateway != cluster.me {
-            self.outcomes.remember(txn, end.clone());
+        if may_ask || answers && !is_own {
+            self.remember_end(txn, end.clone());
         }
         let (end, share) = end;
-        if gateway == cluster.me && answers {
+        if is_own && answers {
             return self.on_executed(now, gateway, txn, end, share);
         }
         if answers {

@@ -2,7 +2,7 @@
 //!
 //! IN: the member's clock, epochs that others have closed, how far epochs are published, whether clients are at work.
 //! OUT: which epochs to close now, when to look again. KEEPS: `open` only grows, so nobody enters a closed epoch; an
-//! epoch is never closed more than `epochs_ahead_max` after the last published one (but the first time, which begins the
+//! epoch is never closed more than [`EpochPace::ahead_max`] after the last published one (but the first time, which begins the
 //! count); what a clock shows decides when an epoch closes and its rank, never who is in it.
 //!
 //! A member whose clock is slow closes early once it hears that others are ahead, which is always safe; one whose clock
@@ -10,15 +10,13 @@
 //! follows at once.
 
 use super::message::Epoch;
-use super::options::Options;
+use super::options::{EpochPace, Options};
 use base::{Rank, Time};
 
 #[derive(Clone, Debug)]
 pub(super) struct EpochClock {
     epoch_ns: u64,
-    ahead_max: u64,
-    behind_max: u64,
-    idle_every_ns: u64,
+    pace: EpochPace,
     /// Accepts transactions.
     open: Epoch,
     /// The last epoch of the first closing.
@@ -31,9 +29,7 @@ impl EpochClock {
     pub fn new(options: &Options) -> EpochClock {
         EpochClock {
             epoch_ns: options.epoch_ns,
-            ahead_max: options.epochs_ahead_max,
-            behind_max: options.epochs_behind_max,
-            idle_every_ns: options.idle_every_ns,
+            pace: options.pace,
             open: Epoch(1),
             begun: None,
             closed_at: Time::ZERO,
@@ -79,7 +75,7 @@ impl EpochClock {
 
     /// The last epoch that may be closed while this one is published.
     fn limit(&self, published: Epoch) -> Epoch {
-        let ahead = |begun: Epoch| Epoch(begun.max(published).0.saturating_add(self.ahead_max));
+        let ahead = |begun: Epoch| Epoch(begun.max(published).0.saturating_add(self.pace.ahead_max));
         self.begun.map_or(Epoch(u64::MAX), ahead)
     }
     /// When the open epoch ends, and is closed if nothing holds that up.
@@ -91,7 +87,7 @@ impl EpochClock {
         let at = match self.begun {
             None => self.ends_at(),
             Some(_) if self.is_busy(self.ends_at()) => self.ends_at(),
-            Some(_) => self.ends_at().max(self.closed_at + self.idle_every_ns),
+            Some(_) => self.ends_at().max(self.closed_at + self.pace.idle_every_ns),
         };
         (self.open <= self.limit(published)).then_some(at)
     }
@@ -100,14 +96,14 @@ impl EpochClock {
         // As `next` says: an epoch that ended while somebody worked is closed when it may be, however late that is.
         let rests = !self.is_busy(self.ends_at())
             && self.begun.is_some()
-            && now < self.closed_at + self.idle_every_ns;
+            && now < self.closed_at + self.pace.idle_every_ns;
         let last = self.epoch_within(now.rank()).min(self.limit(published));
         (!rests && last >= self.open).then_some(last)
     }
     /// The same, as another member has closed this epoch.
     pub fn follow(&self, now: Time, closed: Epoch, published: Epoch) -> Option<Epoch> {
         let last = match self.is_busy(now) {
-            true => Epoch(closed.0.saturating_sub(self.behind_max + 1)),
+            true => Epoch(closed.0.saturating_sub(self.pace.behind_max + 1)),
             false => closed,
         };
         let last = last.min(self.limit(published));
@@ -129,7 +125,8 @@ mod tests {
     use base::time::MS;
 
     fn clock() -> EpochClock {
-        let options = Options { epochs_ahead_max: 5, idle_every_ns: 100 * MS, ..Options::default() };
+        let pace = EpochPace { ahead_max: 5, idle_every_ns: 100 * MS, ..EpochPace::default() };
+        let options = Options { pace, ..Options::default() };
         EpochClock::new(&options)
     }
 

@@ -117,14 +117,12 @@ impl Geogauss {
 
     fn apply(&mut self, now: Time, change: Change, out: &mut Out) {
         base::sometimes!("a change of the membership is applied");
-        self.membership.apply(change.clone());
+        self.change_seats(&change);
         self.record_change(&change, out);
         self.government.rest();
         let published = self.published.epoch();
         if let Some(seat) = change.removed {
-            let last = change.held.get(&seat).copied().unwrap_or_default();
-            self.inbox.remove(seat, last);
-            self.outbox.cut_off(seat, last);
+            let last = change.last_of(seat);
             self.peers.reseated(seat.node, published);
             if self.membership.seat() == Some(seat) {
                 self.fall_out(now, last, out);
@@ -136,14 +134,26 @@ impl Geogauss {
             }
         }
         if let Some(newcomer) = change.added {
-            let seat = Seat { node: newcomer.node, since: self.membership.known() };
             assert!(published < newcomer.from, "{published:?} is published without {newcomer:?}");
-            self.inbox.add(seat, newcomer.from);
             if newcomer.node == self.cluster.me {
                 self.let_in(now, newcomer, out);
             } else {
                 self.peers.reseated(newcomer.node, Epoch(0));
             }
+        }
+    }
+
+    /// Who has a seat changes: a seat that is gone has sent what is held of it, and a new one sends from its epoch on.
+    pub(super) fn change_seats(&mut self, change: &Change) {
+        self.membership.apply(change.clone());
+        if let Some(seat) = change.removed {
+            let last = change.last_of(seat);
+            self.inbox.remove(seat, last);
+            self.outbox.cut_off(seat, last);
+        }
+        if let Some(newcomer) = change.added {
+            let seat = Seat { node: newcomer.node, since: self.membership.known() };
+            self.inbox.add(seat, newcomer.from);
         }
     }
 

@@ -29,20 +29,17 @@ impl Geogauss {
         match message {
             Message::WriteSet { of, epoch, number, payload } => {
                 self.peers.heard_seat(&self.membership, from, of);
-                self.clock.keep_busy(now + self.cluster.options.busy_ns);
+                self.keep_busy(now, 1);
                 self.inbox.write_set(now, (from, of), epoch, number, payload);
             }
             Message::EndOfEpoch { of, segment, progress, is_busy } => {
                 self.heard(now, from, progress, out);
                 if is_busy {
-                    self.clock.keep_busy(now + self.cluster.options.busy_ns / 2);
+                    self.keep_busy(now, 2);
                 }
                 self.inbox.end_of_epoch(now, (from, of), segment);
-                if self.membership.is_seat(of)
-                    && let Some(last) = self.clock.follow(now, segment.last, self.published.epoch())
-                {
-                    base::sometimes!("a member closes epochs early to keep up");
-                    self.close(now, last, out);
+                if self.membership.is_seat(of) {
+                    self.keep_up(now, segment.last, out);
                 }
             }
             Message::Alive { progress } => self.heard(now, from, progress, out),
@@ -82,10 +79,7 @@ impl Geogauss {
             }
             Message::CopyEnded { copy } => self.on_copy_ended(now, from, copy, out),
             Message::OldLife { incarnation } => {
-                let own = self.gateway.incarnation();
-                if let Some(joining) = self.life.joining.as_mut().filter(|_| own <= incarnation) {
-                    joining.refuse(incarnation);
-                }
+                self.on_old_life(incarnation);
             }
             _ => {}
         }
@@ -110,7 +104,7 @@ impl Geogauss {
             let at = progress.decided.0.0;
             let error =
                 SqlError::internal(format!("this node and {from:?} have decided epoch {at} differently"));
-            self.life.failed.get_or_insert(error);
+            self.stop_for_good(error);
         }
     }
 }

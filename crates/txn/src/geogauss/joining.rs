@@ -180,10 +180,16 @@ impl Geogauss {
         base::sometimes!("a node that was not a member is let in");
         joining.serves_after = Some(newcomer.from.previous());
         self.record_seat(newcomer.from, out);
-        self.membership.sit();
-        self.outbox = Outbox::default();
-        self.clock.begin_at(newcomer.from);
+        self.take_seat(newcomer.from);
         self.look(now, out);
+    }
+
+    /// Another member has heard of a later life of this node, or of this one.
+    pub(super) fn on_old_life(&mut self, incarnation: u32) {
+        let own = self.gateway.incarnation();
+        if let Some(joining) = self.life.joining.as_mut().filter(|_| own <= incarnation) {
+            joining.refuse(incarnation);
+        }
     }
 
     /// The same in a former life: it comes back with its seat, and goes on from there.

@@ -54,6 +54,13 @@ pub struct Change {
     pub added: Option<Newcomer>,
 }
 
+impl Change {
+    /// The last epoch that counts of a member that it removes.
+    pub fn last_of(&self, seat: Seat) -> Epoch {
+        self.held.get(&seat).copied().unwrap_or_default()
+    }
+}
+
 /// What a member would change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {

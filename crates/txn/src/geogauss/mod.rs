@@ -50,7 +50,7 @@
 //! | `publishing` | the last published epoch, positions of logs, digests of decisions |
 //! | `requests` | ends of named requests |
 //! | `gateway`, `crate::gate` | transactions of clients, answers |
-//! | `readers` | readers that wait |
+//! | `readers` (`closing`) | readers that wait |
 //! | `peers` | who is silent, who has published what |
 //! | `records` | which of the records of this life are on disk |
 //!
@@ -58,6 +58,7 @@
 //! [`membership`], `governing`, `joining`, `records`.
 
 mod clock;
+mod closing;
 mod cluster;
 mod gateway;
 mod governing;
@@ -81,7 +82,7 @@ mod transactions;
 
 pub use merge::{Isolation, Rule};
 pub use message::Message;
-pub use options::{Mutant, Options};
+pub use options::{EpochPace, Mutant, Options};
 pub use state::Geogauss;
 
 use crate::engine::{

@@ -16,15 +16,7 @@ pub struct Options {
     pub rule: Rule,
     /// Transactions commit at the level that they ask for, or at this one if it is weaker.
     pub isolation: Isolation,
-    /// A member closes at most so many epochs ahead of the last published one: whoever is slower is waited for. All of
-    /// them together last longer than several round trips, or a member that has fallen behind never catches up.
-    pub epochs_ahead_max: u64,
-    /// A member whose clock is slower than others' closes epochs early, to be so many behind them at most.
-    pub epochs_behind_max: u64,
-    /// So long after the last transaction epochs go on at full pace, in ns.
-    pub busy_ns: u64,
-    /// After that a member closes its epochs no more often than this, in ns, all that have ended meanwhile at once.
-    pub idle_every_ns: u64,
+    pub pace: EpochPace,
     /// A transaction that lost to others is evaluated again so often, unless its reads have cuts of their own.
     pub attempts_max: u32,
     /// Transactions of its clients that a gateway has under way at most.
@@ -59,10 +51,7 @@ impl Default for Options {
             epoch_ns: 10 * MS,
             rule: Rule::Greedy,
             isolation: Isolation::Serializable,
-            epochs_ahead_max: 1000,
-            epochs_behind_max: 2,
-            busy_ns: SECOND,
-            idle_every_ns: 20 * MS,
+            pace: EpochPace::default(),
             attempts_max: 1000,
             outstanding_max: 20_000,
             beat_ns: 100 * MS,
@@ -76,6 +65,26 @@ impl Default for Options {
             #[cfg(any(test, feature = "mutants"))]
             mutant: None,
         }
+    }
+}
+
+/// How a member's epochs go on beside those of others, and while nobody works.
+#[derive(Clone, Copy, Debug)]
+pub struct EpochPace {
+    /// A member closes at most so many epochs ahead of the last published one: whoever is slower is waited for. All of
+    /// them together last longer than several round trips, or a member that has fallen behind never catches up.
+    pub ahead_max: u64,
+    /// A member whose clock is slower than others' closes epochs early, to be so many behind them at most.
+    pub behind_max: u64,
+    /// So long after the last transaction epochs go on at full pace, in ns.
+    pub busy_ns: u64,
+    /// After that a member closes its epochs no more often than this, in ns, all that have ended meanwhile at once.
+    pub idle_every_ns: u64,
+}
+
+impl Default for EpochPace {
+    fn default() -> EpochPace {
+        EpochPace { ahead_max: 1000, behind_max: 2, busy_ns: SECOND, idle_every_ns: 20 * MS }
     }
 }
 

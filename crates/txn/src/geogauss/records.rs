@@ -303,9 +303,7 @@ impl Geogauss {
             (CHANGE, VERSION) => self.take_change(read("a change of the membership", &payload)?),
             (SEATED, VERSION) => {
                 let from: Epoch = read("a seat", &payload)?;
-                self.membership.sit();
-                self.outbox = Outbox::default();
-                self.clock.begin_at(from);
+                self.take_seat(from);
                 self.was_let_in(from);
             }
             (COPIED, VERSION) => {
@@ -354,19 +352,10 @@ impl Geogauss {
 
     fn take_change(&mut self, change: Change) {
         let own = self.membership.seat();
-        self.membership.apply(change.clone());
+        self.change_seats(&change);
         self.records.vote = self.membership.vote();
-        if let Some(seat) = change.removed {
-            let last = change.held.get(&seat).copied().unwrap_or_default();
-            self.inbox.remove(seat, last);
-            self.outbox.cut_off(seat, last);
-            if own == Some(seat) {
-                self.membership.leave();
-            }
-        }
-        if let Some(newcomer) = change.added {
-            let seat = Seat { node: newcomer.node, since: self.membership.known() };
-            self.inbox.add(seat, newcomer.from);
+        if change.removed.is_some() && own == change.removed {
+            self.membership.leave();
         }
     }
 

@@ -16,11 +16,10 @@ use super::readers::Readers;
 use super::records::Records;
 use super::requests::Requests;
 use crate::donor::Donor;
-use crate::engine::{Answered, EngineEffect, Executor};
-use base::order::{Close, CloseTicket, Closed, StreamItem};
+use crate::engine::{EngineEffect, Executor};
+use base::order::StreamItem;
 use base::topology::Topology;
-use base::txn::Granule;
-use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
+use base::{NodeId, Rank, SqlError, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -205,6 +204,28 @@ impl Geogauss {
         self.release();
     }
 
+    /// Closes epochs early where another member has come further than this one.
+    pub(super) fn keep_up(&mut self, now: Time, last: Epoch, out: &mut Out) {
+        if let Some(last) = self.clock.follow(now, last, self.published.epoch()) {
+            base::sometimes!("a member closes epochs early to keep up");
+            self.close(now, last, out);
+        }
+    }
+    /// Epochs go on for the time that members are busy after a transaction, or a part of it.
+    pub(super) fn keep_busy(&mut self, now: Time, part: u64) {
+        self.clock.keep_busy(now + self.cluster.options.pace.busy_ns / part);
+    }
+    /// This node has a seat from an epoch on, and has sent nothing from it.
+    pub(super) fn take_seat(&mut self, from: Epoch) {
+        self.membership.sit();
+        self.outbox = Outbox::default();
+        self.clock.begin_at(from);
+    }
+    /// This node takes part in nothing any more.
+    pub(super) fn stop_for_good(&mut self, error: SqlError) {
+        self.life.failed.get_or_insert(error);
+    }
+
     /// Lets go of what every member has.
     pub(super) fn release(&mut self) {
         let (peers, membership) = (&self.peers, &self.membership);
@@ -259,8 +280,8 @@ impl Geogauss {
     }
 
     fn merge(&mut self, now: Time, epoch: Epoch, executor: &mut dyn Executor, out: &mut Out) {
+        self.keep_busy(now, 1);
         let options = &self.cluster.options;
-        self.clock.keep_busy(now + options.busy_ns);
         let rank = self.clock.rank(epoch);
         let mut payloads = self.inbox.take(epoch);
         if options.planted(Mutant::PreferOwn) {
@@ -421,37 +442,6 @@ impl Geogauss {
 
     // ---- readers ----------------------------------------------------------------------------------
 
-    pub(super) fn open_close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Out) {
-        let Close { partition, rank, granules } = close;
-        let limit = self.cluster.latest_cut(now);
-        if rank > limit {
-            let message = "the cut asked for lies too far in the future";
-            let error = SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
-            let error = error
-                .detail(format!("Its rank is {rank}, the largest acceptable one {limit}."))
-                .hint("The session's token comes from another cluster, or a clock is out of its bound.");
-            return out.push(EngineEffect::Answered { ticket, result: Err(error) });
-        }
-        if let Some(absent) = self.absent() {
-            return out.push(EngineEffect::Answered { ticket, result: Err(absent) });
-        }
-        let until = self.clock.epoch_within(rank);
-        if until <= self.published.epoch() || self.cluster.options.planted(Mutant::CloseEarly) {
-            return self.answer_close(ticket, partition, out);
-        }
-        // What keeps streams going asks for whole partitions, all the time, and takes what comes. A reader does not.
-        if granules != [Granule::Partition] {
-            if let Err(error) = self.available() {
-                return out.push(EngineEffect::Answered { ticket, result: Err(error) });
-            }
-            self.clock.keep_busy(now + self.cluster.options.busy_ns);
-        }
-        self.readers.wait(ticket, until, partition);
-    }
-    fn answer_close(&self, ticket: CloseTicket, partition: PartitionId, out: &mut Out) {
-        let closed = Closed { position: self.published.log(partition).0 };
-        out.push(EngineEffect::Answered { ticket, result: Ok(Answered::Closed(closed)) });
-    }
     /// Everything up to this rank is published.
     pub(super) fn low(&self) -> Rank {
         self.clock.rank(self.published.epoch())
@@ -491,8 +481,5 @@ impl Geogauss {
     pub(super) fn begin_life(&mut self, now: Time, incarnation: u32) {
         self.gateway.resume(incarnation);
         (self.pace.beat_at, self.pace.said_at) = (now, Time::ZERO);
-    }
-    pub(super) fn forget_reader(&mut self, ticket: CloseTicket) {
-        self.readers.cancel(ticket);
     }
 }

@@ -50,7 +50,7 @@ impl Geogauss {
             let above = if outcome.is_committed() { min_rank.next() } else { Rank::ZERO };
             self.fail(now, &job, now.rank().max(above), outcome);
         } else {
-            self.clock.keep_busy(now + self.cluster.options.busy_ns);
+            self.keep_busy(now, 1);
             // What comes from a cut in the future is ranked above it.
             if self.clock.rank(self.clock.open()) <= token.rank {
                 base::sometimes!("epochs are closed early for a token");

@@ -7,13 +7,13 @@
 
 pub(super) mod inquiries;
 
+use self::inquiries::Inquiries;
 use super::message::{Deadline, Decision, Dependency, Fragment, Known, Message};
 use super::options::Mutant;
 use super::state::Perseus;
 use super::vertex::{CollectedAncestors, Extra};
-use super::work::{Out, Work};
+use super::work::Out;
 use crate::graph::component;
-use crate::graph::turns::{Turns, conflict_at};
 use crate::graph::vertex::{Ref, State, Vertex};
 use base::{NodeId, Rank, Time, TxnId};
 use smallvec::SmallVec;
@@ -100,11 +100,10 @@ impl Perseus {
                 vertex.state = State::Emitted;
                 local.push(at);
             } else {
-                vertex.state = State::Done;
-                self.collection.done(rank, at);
+                self.is_done(at, rank);
             }
             let watchers = self.graph.take_watchers(at);
-            self.work.extend(watchers.into_iter().map(Work::Search));
+            self.search_later(watchers);
         }
         match local.as_slice() {
             [] => {}
@@ -114,25 +113,6 @@ impl Perseus {
         for at in local {
             self.changed(at, out);
         }
-    }
-
-    fn queue_alone(&mut self, at: Ref) {
-        let planted = self.cluster.options.planted(Mutant::ForgetComponents);
-        if Turns::queue_alone(&mut self.graph, at, if planted { State::Executed } else { State::Done }) {
-            self.work.push_back(Work::Execute(at));
-        }
-    }
-
-    fn queue_component(&mut self, members: &[Ref]) {
-        let Perseus { cluster, partitions, graph, work, .. } = self;
-        let conflict = |a: &Vertex<Extra>, b: &Vertex<Extra>| {
-            let transactions = a.transaction.as_ref().zip(b.transaction.as_ref());
-            let (a, b) = transactions.expect("both take part here");
-            conflict_at(&a.access, &b.access, |partition| partitions.index_of(partition).is_some())
-                && !cluster.options.planted(Mutant::ForgetComponents)
-        };
-        let ready = |at| work.push_back(Work::Execute(at));
-        self.schedule.turns.queue_component(graph, members, members, conflict, ready);
     }
 
     /// Asks participants about vertices, all of one search at once.
@@ -147,11 +127,7 @@ impl Perseus {
             }
             let participants = vertex.participants.clone();
             let nodes = participants.nodes(&self.cluster.topology);
-            let nearest = nodes
-                .iter()
-                .copied()
-                .min_by_key(|n| (self.measured.delays.one_way_ns(self.cluster.me, *n), *n));
-            let node = nearest.expect("a transaction has participants");
+            let node = self.nearest(nodes.iter().copied()).expect("a transaction has participants");
             by_node.entry(node).or_default().push(Dependency { txn, participants });
             self.remember(at, Deadline::Inquiry(txn), 0);
         }
@@ -234,7 +210,7 @@ impl Perseus {
                     if let Some(at) = self.graph.find(fragment.txn) {
                         if self.graph.live(at).state == State::Final {
                             let watchers = self.graph.take_watchers(at);
-                            self.work.extend(watchers.into_iter().map(Work::Search));
+                            self.search_later(watchers);
                         }
                     }
                 }
@@ -256,6 +232,34 @@ impl Perseus {
         }
     }
 
+    /// Asks the nearest other participant about a transaction that takes part here.
+    pub(super) fn inquire_elsewhere(&mut self, now: Time, at: Ref, out: &mut Out) {
+        let vertex = self.graph.live(at);
+        let (txn, participants) = (vertex.id, vertex.participants.clone());
+        let nodes = participants.nodes(&self.cluster.topology);
+        let others = nodes.iter().copied().filter(|node| *node != self.cluster.me);
+        let Some(node) = self.nearest(others) else { return };
+        if !self.inquiries.begin(txn) {
+            return;
+        }
+        let vertices = vec![Dependency { txn, participants }];
+        let watermark = self.collection.watermark();
+        self.send(node, Message::Inquire { vertices, watermark }, out);
+        let retry_at = now + self.cluster.options.retry_after_ns(&self.cluster.topology);
+        self.remember(retry_at, Deadline::Inquiry(txn), 0);
+    }
+    fn nearest(&self, nodes: impl Iterator<Item = NodeId>) -> Option<NodeId> {
+        nodes.min_by_key(|node| (self.measured.delays.one_way_ns(self.cluster.me, *node), *node))
+    }
+    /// The vertex is final here: nothing has to be asked about it any more.
+    pub(super) fn inquire_no_more(&mut self, txn: TxnId) {
+        self.inquiries.settled(txn);
+    }
+    /// A life begins: what the former one asked is not answered.
+    pub(super) fn begin_inquiries(&mut self) {
+        self.inquiries = Inquiries::default();
+    }
+
     /// A vertex that turned out to be below the watermark.
     fn forget(&mut self, txn: TxnId) {
         let Some(at) = self.graph.find(txn) else { return };
@@ -265,7 +269,7 @@ impl Perseus {
         }
         base::sometimes!("an ancestor was collected before it was learned");
         let vertex = self.graph.remove(at);
-        self.collection.collected(txn);
+        self.is_collected(txn);
         let watermark = self.collection.watermark();
         for child in self.collection.learned() {
             if let Some(child) = self.graph.get_mut(child)
@@ -274,7 +278,7 @@ impl Perseus {
                 child.extra.collected.lost = watermark;
             }
         }
-        self.work.extend(vertex.searched.into_watchers().into_iter().map(Work::Search));
+        self.search_later(vertex.searched.into_watchers());
     }
 
     /// Takes over a final vertex from another node.
@@ -284,7 +288,7 @@ impl Perseus {
             self.forget(fragment.txn);
             // Whoever names it as a dependency need not ask.
             if self.graph.find(fragment.txn).is_none() {
-                self.collection.collected(fragment.txn);
+                self.is_collected(fragment.txn);
             }
             return;
         }
@@ -303,7 +307,7 @@ impl Perseus {
                 let decision = Decision { dependencies: dependencies.clone(), cts: *cts, noop: *noop };
                 self.finalize(at, &decision, unknown, out);
                 if !takes_part {
-                    self.collection.learn(at);
+                    self.is_learned(at);
                 }
                 let lost = &mut self.graph.live_mut(at).extra.collected.lost;
                 *lost = fragment.lost.max(*lost);

@@ -28,10 +28,10 @@ use self::collector::COLLECTED_AT;
 use super::message::{Floor, Message};
 use super::options::Mutant;
 use super::state::Perseus;
-use super::work::{Out, Work};
+use super::work::Out;
 use crate::engine::EngineEffect;
 use crate::graph::vertex::{Ref, State};
-use base::{NodeId, Rank, Time};
+use base::{NodeId, Rank, Time, TxnId};
 
 impl Perseus {
     /// How far this node is, for its region's gatherer.
@@ -40,14 +40,15 @@ impl Perseus {
         let done = self.done_rank(now).min(self.closed_max());
         self.partitions.close_all(done);
         self.collection.report(now, done);
-        let floors = self.gateway.floors(self.cluster.me, self.collection.watermark());
+        let floors = self.collected_floors();
         if self.cluster.options.planted(Mutant::CollectAlone) {
             self.raise_watermark(done, out);
         }
         self.send(self.collection.gatherer(), Message::Progress { done, floors }, out);
         // What was learned and is still without a place has lost its search.
         self.keep_learned();
-        self.work.extend(self.collection.learned().map(Work::Search));
+        let learned: Vec<Ref> = self.collection.learned().collect();
+        self.search_later(learned);
     }
 
     /// What was learned and has its place, or is gone, need not be looked after.
@@ -150,6 +151,29 @@ impl Perseus {
             self.collection.raise_floor(floor);
         }
         self.forget_below_floors();
+    }
+
+    /// Nothing is left to do about a transaction here: it goes once the watermark passes its rank.
+    pub(super) fn is_done(&mut self, at: Ref, rank: Rank) {
+        self.graph.live_mut(at).state = State::Done;
+        self.collection.done(rank, at);
+    }
+    /// A transaction that takes no part here is learned from another node.
+    pub(super) fn is_learned(&mut self, at: Ref) {
+        self.collection.learn(at);
+    }
+    /// A transaction turns out to be collected elsewhere.
+    pub(super) fn is_collected(&mut self, txn: TxnId) {
+        self.collection.collected(txn);
+    }
+    /// A former life of this node may have reported so much, and closed it.
+    pub(super) fn has_promised(&mut self, done: Rank) {
+        self.partitions.close_all(done);
+        self.collection.promised(done);
+    }
+    /// The least cut that a reader of this node uses, if there is one.
+    pub(super) fn set_readers_floor(&mut self, floor: Option<Rank>) {
+        self.collection.set_floor(floor);
     }
 
     /// Drops every vertex at or below the watermark.

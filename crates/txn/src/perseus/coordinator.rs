@@ -7,8 +7,8 @@
 //! from its participants. If it ended without effect, it is submitted once more, under another id; the client
 //! sees one answer.
 
-use super::coordination::{Again, Coordination, Reply, Stations};
-use super::message::{Deadline, Dependency, Fragment, Payload, Share};
+use super::coordination::{Again, Coordination, Origin, Reply, Stations};
+use super::message::{Ballot, Deadline, Dependency, Floor, Fragment, Payload, Share};
 use super::options::{FutureRanks, Mutant, Timestamps};
 use super::state::Perseus;
 use super::work::Out;
@@ -183,7 +183,7 @@ impl Perseus {
         for (node, other) in coordination.ranks() {
             assert_eq!(other, rank, "{txn} has one rank, also at {node}");
         }
-        self.recoveries.remove(txn);
+        self.recover_no_more(txn);
         self.gateway.finished(txn, rank);
         let origin = self.gateway.take_origin(txn).expect("it was begun here");
         let (noops, ends) = coordination.noop_count();
@@ -252,6 +252,51 @@ impl Perseus {
         };
         let stations = Stations { submitted_at, ordered_at: submitted_at };
         self.gateway.answer(now, (id, txn), rank, merge(std::iter::once(share)), regions, stations);
+    }
+
+    /// `txn` is an attempt of this submission.
+    pub(super) fn attempt(&mut self, txn: TxnId, origin: Origin) {
+        self.gateway.begun(txn, origin);
+    }
+
+    /// The client has its answer: the own attempt is not wanted any more.
+    pub(super) fn told(&mut self, now: Time, txn: TxnId, out: &mut Out) {
+        let coordination = self.gateway.coordination_mut(txn).expect("it is being coordinated");
+        coordination.tell();
+        if !coordination.is_withdrawn() {
+            self.withdraw(now, txn, out);
+        }
+    }
+
+    /// Sees to it that an own attempt, which some participant refuses, ends without effect.
+    pub(super) fn withdraw(&mut self, now: Time, txn: TxnId, out: &mut Out) {
+        let earliest = (now - self.cluster.clock_bound_ns()).rank();
+        let coordination = self.gateway.coordination_mut(txn).expect("it is being coordinated");
+        coordination.withdraw(earliest);
+        let participants = Participants::of(coordination.payload.transaction.participants());
+        self.recover(txn, participants, Ballot::FIRST, out);
+        self.remember(
+            now + self.cluster.options.retry_after_ns(&self.cluster.topology),
+            Deadline::Recovery(txn),
+            0,
+        );
+    }
+
+    /// A transaction of this gateway was collected elsewhere before its end was heard of here.
+    pub(super) fn end_unheard(&mut self, now: Time, txn: TxnId) {
+        let Some(coordination) = self.gateway.coordination(txn) else { return };
+        base::sometimes!("a coordinator was given up before it knew the end");
+        if !coordination.is_told() {
+            self.answer_unknown(now, txn);
+        }
+        self.gateway.end(txn);
+        self.gateway.take_origin(txn);
+        self.gateway.finished(txn, self.collection.watermark());
+    }
+
+    /// Up to where transactions that this node has named are collected.
+    pub(super) fn collected_floors(&mut self) -> Vec<Floor> {
+        self.gateway.floors(self.cluster.me, self.collection.watermark())
     }
 
     /// Lets out the answers whose rank has passed into the past for every clock, and sees to it that the next one will.

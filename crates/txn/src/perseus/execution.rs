@@ -5,17 +5,19 @@
 //! do not wait for each other. Positions of a log are dense. On a stream, a record follows its closure.
 
 use super::message::{Deadline, Message, Share};
-use super::options::Timestamps;
+use super::options::{Mutant, Timestamps};
 use super::participant::read_at;
 use super::state::Perseus;
-use super::work::{Out, Work};
-use crate::engine::{Applied, EngineEffect, Executor};
-use crate::graph::turns::Turns;
-use crate::graph::vertex::{Ref, State};
+use super::vertex::Extra;
+use super::work::Out;
+use crate::engine::{Applied, Executor};
+use crate::graph::turns::{Turns, conflict_at};
+use crate::graph::vertex::{self, Ref, State};
 use base::commit::CommitRecord;
 use base::order::{StreamItem, Vertex};
 use base::txn::{Gathered, Transaction};
 use base::{NodeId, PartitionId, Place, Rank, SqlError, SqlState, Time, TxnId};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 impl Perseus {
@@ -78,7 +80,7 @@ impl Perseus {
         let vertex = self.graph.find(transaction.id).map(|at| self.graph.live(at));
         let is_too_old = vertex.is_some_and(|vertex| vertex.extra.too_old);
         let local = transaction.participants().filter(|p| self.local_index(*p).is_some());
-        let gathered: smallvec::SmallVec<[_; 1]> = local
+        let gathered: SmallVec<[_; 1]> = local
             .map(|p| match is_too_old {
                 true => (p, Gathered::Abort(too_old())),
                 false => (p, executor.gather(p, transaction)),
@@ -123,7 +125,7 @@ impl Perseus {
                     writes: applied.writes,
                     schema: applied.schema,
                 };
-                out.push(EngineEffect::Stream { partition, item: StreamItem::Record(record) });
+                self.stream(partition, StreamItem::Record(record), out);
             }
         }
         let share = match abort {
@@ -139,19 +141,10 @@ impl Perseus {
         let vertex = self.graph.live_mut(at);
         vertex.state = State::Executed;
         let (txn, received_at) = (vertex.id, vertex.extra.received_at);
-        self.recorder.executed(at);
-        let vertex = self.graph.live(at);
-        if let Some(rank) = vertex.transaction.as_ref().and_then(read_at) {
-            self.schedule.needs_no_more(rank, at);
-        }
-        // A lower bound of the cts is not always raised to it; see Rule 2.
-        let key = if self.cluster.options.lower_bounds { vertex.bound } else { vertex.extra.pts };
-        self.schedule.remove(key, at);
+        self.catches_up_with(at);
+        self.waits_no_more(at);
         self.changed(at, out);
-        let ready = |at| self.work.push_back(Work::Execute(at));
-        for member in self.schedule.turns.executed(&mut self.graph, at, ready) {
-            self.done(member, rank);
-        }
+        self.end_turn(at, rank);
         let request = self.graph.live(at).extra.remote.as_ref().and_then(|remote| remote.request);
         if let Some(request) = request {
             self.request_ended(request, txn, rank, &share);
@@ -171,10 +164,67 @@ impl Perseus {
         self.send(txn.coordinator, Message::Executed { txn, rank, share }, out);
     }
 
-    fn done(&mut self, at: Ref, rank: Rank) {
-        self.graph.live_mut(at).state = State::Done;
-        self.collection.done(rank, at);
-        Turns::done(&mut self.graph, at, |at| self.work.push_back(Work::Execute(at)));
+    /// The bound under which a transaction waits. A lower bound of its cts is not always raised to it; see Rule 2.
+    fn waiting_bound(&self, at: Ref) -> Rank {
+        let vertex = self.graph.live(at);
+        if self.cluster.options.lower_bounds { vertex.bound } else { vertex.extra.pts }
+    }
+    /// A transaction waits until it executes.
+    pub(super) fn waits(&mut self, at: Ref) {
+        self.schedule.wait(self.waiting_bound(at), at);
+    }
+    /// What is to be executed has its cts, which was bounded by this.
+    pub(super) fn waits_from(&mut self, at: Ref, bound: Rank) {
+        let cts = self.waiting_bound(at);
+        if bound < cts && self.cluster.options.lower_bounds {
+            self.schedule.raise(at, bound, cts);
+        }
+    }
+    /// Versions that a transaction has read are needed until it has executed.
+    pub(super) fn needs_what_it_read(&mut self, at: Ref) {
+        if let Some(rank) = self.graph.live(at).transaction.as_ref().and_then(read_at) {
+            self.schedule.has_read(rank, at);
+        }
+    }
+    /// It has executed, or gives way to somebody else under its name.
+    pub(super) fn waits_no_more(&mut self, at: Ref) {
+        if let Some(rank) = self.graph.live(at).transaction.as_ref().and_then(read_at) {
+            self.schedule.needs_no_more(rank, at);
+        }
+        self.schedule.remove(self.waiting_bound(at), at);
+    }
+
+    pub(super) fn queue_alone(&mut self, at: Ref) {
+        let planted = self.cluster.options.planted(Mutant::ForgetComponents);
+        if Turns::queue_alone(&mut self.graph, at, if planted { State::Executed } else { State::Done }) {
+            self.execute_later([at]);
+        }
+    }
+
+    pub(super) fn queue_component(&mut self, members: &[Ref]) {
+        let Perseus { cluster, partitions, graph, .. } = self;
+        let conflict = |a: &vertex::Vertex<Extra>, b: &vertex::Vertex<Extra>| {
+            let transactions = a.transaction.as_ref().zip(b.transaction.as_ref());
+            let (a, b) = transactions.expect("both take part here");
+            conflict_at(&a.access, &b.access, |partition| partitions.index_of(partition).is_some())
+                && !cluster.options.planted(Mutant::ForgetComponents)
+        };
+        let mut ready: SmallVec<[Ref; 4]> = SmallVec::new();
+        self.schedule.turns.queue_component(graph, members, members, conflict, |at| ready.push(at));
+        self.execute_later(ready);
+    }
+
+    /// It has executed at this rank: others have their turns, and who is done with that may be collected.
+    pub(super) fn end_turn(&mut self, at: Ref, rank: Rank) {
+        let mut ready: SmallVec<[Ref; 2]> = SmallVec::new();
+        let done = self.schedule.turns.executed(&mut self.graph, at, |at| ready.push(at));
+        self.execute_later(ready);
+        for member in done {
+            self.is_done(member, rank);
+            let mut ready: SmallVec<[Ref; 2]> = SmallVec::new();
+            Turns::done(&mut self.graph, member, |at| ready.push(at));
+            self.execute_later(ready);
+        }
     }
 
     pub(super) fn on_remote_read(&mut self, txn: TxnId, gathered: Vec<(PartitionId, Gathered)>) {
@@ -188,7 +238,7 @@ impl Perseus {
         let remote = self.remote(at);
         remote.exchange.extend(gathered);
         if ready && remote.gathered && remote.exchange.len() == participants {
-            self.work.push_back(Work::Execute(at));
+            self.execute_later([at]);
         }
     }
 
@@ -247,10 +297,7 @@ impl Perseus {
                 dependencies: live.map(|dependency| dependency.id).collect(),
                 after: vertex.extra.after,
             };
-            if self.cluster.options.measure_graph {
-                self.measured.graph_bytes_streamed += base::codec::encoded_len(&vertex) as u64 - 1;
-            }
-            out.push(EngineEffect::Stream { partition, item: StreamItem::Vertex(vertex) });
+            self.stream(partition, StreamItem::Vertex(vertex), out);
         }
     }
 }

@@ -6,7 +6,6 @@
 //! others, and who holds what.
 
 use super::message::{Ballot, Decision, Dependency, Message, Share};
-use super::participant::read_at;
 use super::partitions::PartitionImage;
 use super::recorder::{Ceiling, Ended};
 use super::records::answer_of;
@@ -143,7 +142,7 @@ impl Perseus {
         let ids: BTreeMap<TxnId, Ref> = self.graph.iter().map(|(at, vertex)| (vertex.id, at)).collect();
         let at_of = |txn: TxnId| *ids.get(&txn).expect("an image names whom it holds");
         self.partitions.restore(image.partitions, &at_of)?;
-        self.schedule.turns = image.turns.restored(&at_of);
+        self.schedule.restore(image.turns.restored(&at_of));
         self.collection.restore(image.watermark, image.seen);
         self.requests.restore(image.claims, image.forgotten);
         self.recorder.restore(image.ceiling);
@@ -166,13 +165,9 @@ impl Perseus {
         let Extra { pts, too_old, noop, after, collected, remote: known, .. } = &mut vertex.extra;
         (*pts, *too_old, *noop, *after, *collected, *known) =
             (image.pts, image.too_old, image.noop, image.after, image.collected, remote);
-        let read_at = vertex.transaction.as_ref().and_then(read_at);
         if is_local && image.state < State::Executed {
-            let key = if self.cluster.options.lower_bounds { image.bound } else { image.pts };
-            self.schedule.wait(key, at);
-            if let Some(rank) = read_at {
-                self.schedule.has_read(rank, at);
-            }
+            self.waits(at);
+            self.needs_what_it_read(at);
         }
         match image.state {
             State::Final if !is_local => self.collection.learn(at),

@@ -52,7 +52,7 @@
 //! | `oracle` | timestamps handed out |
 //! | `collection` (`collector`) | the watermark, reports of nodes, ids that are gone |
 //! | `recorder` | how far records are stable, ceilings, what waits for them; see `records` and `image` |
-//! | `reminders` | deadlines, timers |
+//! | `reminders` (`waking`) | deadlines, timers |
 //!
 //! Suggested reading order: the modules below, top to bottom.
 
@@ -84,6 +84,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod vertex;
+mod waking;
 mod work;
 
 pub use message::{Message, Timer};
@@ -98,22 +99,8 @@ use base::process::Unreadable;
 use base::txn::Submission;
 use base::{NodeId, PartitionId, Rank, SqlError, Time, TxnId};
 use std::collections::BTreeMap;
-use work::Out;
 
 impl Perseus {
-    /// What a reminder is about.
-    pub(super) fn remind(&mut self, now: Time, timer: Timer, executor: &mut dyn Executor, out: &mut Out) {
-        match timer {
-            Timer::Gate => {}
-            Timer::Retry => self.retry(now, out),
-            Timer::Collect => {
-                self.report_progress(now, out);
-                self.reminders.collect_at(now + self.cluster.options.collect_every_ns);
-            }
-        }
-        self.settle(now, executor, out);
-    }
-
     fn calibration(&mut self, now: Time, partition: PartitionId) -> Calibration {
         let closed = self.raise_closed(now, partition);
         let (position, rank) = self.partitions.log(partition);
@@ -125,7 +112,7 @@ impl Engine for Perseus {
     type Message = Message;
 
     fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
-        self.reminders.collect_at(now + self.cluster.options.collect_every_ns);
+        self.begin_reminders(now);
         self.begin_records(now, out);
     }
 
@@ -164,10 +151,7 @@ impl Engine for Perseus {
 
     fn wake(&mut self, now: Time, executor: &mut dyn Executor, out: &mut EngineEffects<Self>) {
         self.record_ceiling(now, out);
-        let mark = self.reminders.mark();
-        while let Some(timer) = self.reminders.due(now, mark) {
-            self.remind(now, timer, executor, out);
-        }
+        self.remind_of_all(now, executor, out);
     }
 
     fn ask(
@@ -184,8 +168,7 @@ impl Engine for Perseus {
                 return Ok(None);
             }
             Question::Forget { ticket } => {
-                self.closes.cancel(ticket);
-                self.recorder.cancel(ticket);
+                self.forget_close(ticket);
                 return Ok(None);
             }
             // Whoever runs a partition closes it by itself.
@@ -215,15 +198,14 @@ impl Engine for Perseus {
     }
 
     fn set_floor(&mut self, floor: Option<Rank>) {
-        self.collection.set_floor(floor);
+        self.set_readers_floor(floor);
     }
 
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>) {
         self.begin_life(incarnation);
-        self.reminders.resume();
-        self.reminders.collect_at(now);
+        self.resume_reminders(now);
         self.open_gate(now, out);
-        self.reminders.arm();
+        self.arm_reminders();
     }
 
     fn stable(

@@ -8,7 +8,7 @@ use super::message::{Ballot, Deadline, Decision, Dependency, Fragment, Message, 
 use super::options::{Mutant, Timestamps};
 use super::state::Perseus;
 use super::vertex::Remote;
-use super::work::{Out, Work};
+use super::work::Out;
 use crate::graph::participants::{Nodes, Participants};
 use crate::graph::vertex::{Ref, Refs, State};
 use base::txn::{AccessMode, Granule, Transaction};
@@ -32,15 +32,15 @@ impl Perseus {
         let cts = vertex.bound;
         if self.is_recorded() {
             // It may have to wait for its record, although its turn has come.
-            self.schedule.wait(cts, at);
+            self.waits(at);
         }
         // Nobody ahead that is not done: the order is known without a search.
         let mut rank = cts;
         for &dependency in &self.graph.live(at).deps {
             let Some(ahead) = self.graph.get(dependency) else { continue };
             if ahead.state != State::Done {
-                self.schedule.wait(cts, at);
-                self.work.push_back(Work::Search(at));
+                self.waits(at);
+                self.search_later([at]);
                 return;
             }
             rank = rank.max(ahead.rank.expect("what is done has a rank").next());
@@ -48,7 +48,7 @@ impl Perseus {
         let vertex = self.graph.live_mut(at);
         vertex.state = State::Emitted;
         vertex.rank = Some(rank);
-        self.work.push_back(Work::Execute(at));
+        self.execute_later([at]);
     }
 
     /// Takes the transaction's place in the order of this node. The caller keeps it in `pending`, unless
@@ -123,9 +123,6 @@ impl Perseus {
         deps: Refs,
         (pts, is_too_old): (Rank, bool),
     ) {
-        if let Some(rank) = read_at(&transaction) {
-            self.schedule.has_read(rank, at);
-        }
         let vertex = self.graph.live_mut(at);
         assert_eq!(vertex.state, State::Named, "{} is pre-accepted once", vertex.id);
         vertex.state = State::PreAccepted;
@@ -136,6 +133,7 @@ impl Perseus {
         vertex.extra.after = transaction.after;
         vertex.extra.too_old = is_too_old;
         vertex.transaction = Some(transaction);
+        self.needs_what_it_read(at);
     }
 
     /// It takes its place in the conflict indexes, whoever it meets there.
@@ -280,7 +278,7 @@ impl Perseus {
         let vertex = self.graph.live(at);
         let (txn, pts) = (vertex.id, vertex.bound);
         let dependencies = self.names(&vertex.deps);
-        self.schedule.wait(pts, at);
+        self.waits(at);
         let roots: Vec<Ref> = self.graph.live(at).deps.to_vec();
         let others: Vec<NodeId> = nodes.iter().copied().filter(|n| *n != self.cluster.me).collect();
         let fragments = self.fragments_for(&roots, &others, false);
@@ -385,8 +383,8 @@ impl Perseus {
         vertex.extra.collected.lost = lost;
         vertex.state = State::Final;
         vertex.extra.noop = noop;
-        if vertex.transaction.is_some() && self.cluster.options.lower_bounds && bound < cts {
-            self.schedule.raise(at, bound, cts);
+        if vertex.transaction.is_some() {
+            self.waits_from(at, bound);
         }
         let nodes = self.graph.live(at).participants.nodes(&self.cluster.topology);
         let vertex = self.graph.live_mut(at);
@@ -404,17 +402,17 @@ impl Perseus {
         let is_local = vertex.transaction.is_some();
         let vertex = self.graph.live(at);
         let (txn, received_at) = (vertex.id, vertex.extra.received_at);
-        self.inquiries.settled(txn);
-        self.recoveries.remove(txn);
+        self.inquire_no_more(txn);
+        self.recover_no_more(txn);
         if is_local {
             let patience_ns = self.patience_ns(txn, &nodes);
             self.forget_deadline(received_at + patience_ns, Deadline::Recovery(txn));
         }
         if is_local {
-            self.work.push_back(Work::Search(at));
+            self.search_later([at]);
             self.changed(at, out);
         }
-        self.work.extend(watchers.into_iter().map(Work::Search));
+        self.search_later(watchers);
         for node in inquirers {
             self.tell(node, &[at], out);
         }

@@ -50,7 +50,7 @@ use base::codec;
 use base::order::{Close, CloseTicket};
 use base::process::Unreadable;
 use base::txn::{ClientRequest, Gathered, Transaction};
-use base::{NodeId, PartitionId, Rank, Time, TxnId};
+use base::{PartitionId, Rank, Time, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,6 +134,12 @@ impl Perseus {
         }
         self.recorder.hold(ticket, close.clone());
         true
+    }
+
+    /// A reader wants no answer any more.
+    pub(super) fn forget_close(&mut self, ticket: CloseTicket) {
+        self.closes.cancel(ticket);
+        self.recorder.cancel(ticket);
     }
 
     /// A transaction has taken its place here.
@@ -239,7 +245,7 @@ impl Perseus {
     /// So many records of this life are stable: what waited for that goes on.
     pub(super) fn on_synced(&mut self, now: Time, records: u64, out: &mut Out) {
         let (ready, open) = self.recorder.synced(records);
-        self.work.extend(ready.into_iter().map(Work::Execute));
+        self.execute_later(ready);
         for (ticket, close) in open {
             self.open_close(now, ticket, close, out);
         }
@@ -304,7 +310,7 @@ impl Perseus {
         if self.graph.live(at).participants.nodes(&self.cluster.topology).len() == 1 {
             self.decide_alone(at);
         } else {
-            self.schedule.wait(pts, at);
+            self.waits(at);
             self.remote(at).answer = Some(answer_of(txn, dependencies, pts));
         }
         unsaid.clear();
@@ -350,7 +356,7 @@ impl Perseus {
             // What has its place depends on what has, too: anything else was collected.
             for dependency in &placed.dependencies {
                 if self.graph.find(*dependency).is_none() {
-                    self.collection.collected(*dependency);
+                    self.is_collected(*dependency);
                 }
             }
             let name = |txn: TxnId| {
@@ -364,11 +370,11 @@ impl Perseus {
             if self.graph.live(at).state < State::Final {
                 self.finalize(at, &decision, Rank::ZERO, unsaid);
                 if self.graph.live(at).transaction.is_none() {
-                    self.collection.learn(at);
+                    self.is_learned(at);
                 }
             } else {
                 let watchers = self.graph.take_watchers(at);
-                self.work.extend(watchers.into_iter().chain([at]).map(Work::Search));
+                self.search_later(watchers.into_iter().chain([at]));
             }
             let vertex = self.graph.live_mut(at);
             (vertex.rank, vertex.extra.after) = (Some(placed.rank), placed.after);
@@ -386,8 +392,7 @@ impl Perseus {
         if self.cluster.options.planted(Mutant::NoCeiling) {
             return Time::ZERO;
         }
-        self.partitions.close_all(closed);
-        self.collection.promised(closed);
+        self.has_promised(closed);
         clock
     }
     /// Once, before anything else happens behind a checkpoint: what could go on, does.
@@ -399,7 +404,8 @@ impl Perseus {
                 State::Emitted if vertex.turn.has_come() => Some(Work::Execute(at)),
                 _ => None,
             });
-            self.work.extend(work.collect::<Vec<_>>());
+            let work: Vec<Work> = work.collect();
+            self.do_later(work);
         }
     }
 
@@ -414,7 +420,7 @@ impl Perseus {
             self.recorder.begin();
             self.ask_what_is_missing(now, out);
             self.look_at_logs(out);
-            self.reminders.wake_at(now);
+            self.wake_at(now);
         }
         self.recorder.has_begun = true;
         self.record_ceiling(now, out);
@@ -423,9 +429,8 @@ impl Perseus {
     /// Deadlines of the former life are over. What others know of the transactions that have not ended here is asked for
     /// at once.
     fn ask_what_is_missing(&mut self, now: Time, out: &mut Out) {
-        self.reminders = Default::default();
-        self.reminders.collect_at(now + self.cluster.options.collect_every_ns);
-        self.inquiries = Default::default();
+        self.begin_reminders(now);
+        self.begin_inquiries();
         let mut waiting: Vec<(Ref, TxnId)> = Vec::new();
         let mut undecided: Vec<Ref> = Vec::new();
         let mut lacking: BTreeSet<Ref> = BTreeSet::new();
@@ -454,6 +459,10 @@ impl Perseus {
         }
     }
 
+    /// A transaction has executed, perhaps again.
+    pub(super) fn catches_up_with(&mut self, at: Ref) {
+        self.recorder.executed(at);
+    }
     /// Once this node has executed again what its former lives had, the subscribers of its logs get copies.
     pub(super) fn look_at_logs(&mut self, out: &mut Out) {
         if !self.recorder.catches_up() {
@@ -474,22 +483,10 @@ impl Perseus {
     fn await_decision(&mut self, now: Time, at: Ref, out: &mut Out) {
         self.graph.live_mut(at).extra.received_at = now;
         let vertex = self.graph.live(at);
-        let (txn, participants) = (vertex.id, vertex.participants.clone());
-        let nodes = participants.nodes(&self.cluster.topology);
+        let (txn, nodes) = (vertex.id, vertex.participants.nodes(&self.cluster.topology));
         let patience_ns = self.patience_ns(txn, &nodes);
         self.remember(now + patience_ns, Deadline::Recovery(txn), 0);
-        let others = nodes.iter().copied().filter(|node| *node != self.cluster.me);
-        let nearest: Option<NodeId> =
-            others.min_by_key(|n| (self.measured.delays.one_way_ns(self.cluster.me, *n), *n));
-        if let Some(node) = nearest
-            && self.inquiries.begin(txn)
-        {
-            let vertices = vec![Dependency { txn, participants }];
-            let watermark = self.collection.watermark();
-            self.send(node, Message::Inquire { vertices, watermark }, out);
-            let retry_at = now + self.cluster.options.retry_after_ns(&self.cluster.topology);
-            self.remember(retry_at, Deadline::Inquiry(txn), 0);
-        }
+        self.inquire_elsewhere(now, at, out);
     }
 }
 

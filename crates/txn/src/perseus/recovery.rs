@@ -373,6 +373,11 @@ impl Perseus {
         }
     }
 
+    /// The transaction's end is known, or somebody else brings it about.
+    pub(super) fn recover_no_more(&mut self, txn: TxnId) {
+        self.recoveries.remove(txn);
+    }
+
     pub(super) fn on_refused(&mut self, txn: TxnId, ballot: Ballot) {
         // A coordinator whose first ballot is refused waits for the participants' ends.
         if let Some(recovery) = self.recoveries.get_mut(txn) {

@@ -16,11 +16,11 @@
 //! [`Options::keep_results_ns`]: super::Options::keep_results_ns
 
 use super::coordination::Again;
-use super::message::{Ballot, Deadline, Dependency, Message, Share};
+use super::message::{Deadline, Dependency, Message, Share};
 use super::options::Mutant;
 use super::state::Perseus;
 use super::work::Out;
-use crate::graph::participants::{Nodes, Participants};
+use crate::graph::participants::Nodes;
 use crate::graph::vertex::Ref;
 use base::txn::ClientRequest;
 use base::{NodeId, Rank, Time, TxnId};
@@ -245,20 +245,12 @@ impl Perseus {
         let mut waiting = self.requests.attending.values_mut().flat_map(|attendance| &mut attendance.waiting);
         match waiting.find(|(waiting, _)| *waiting == txn) {
             Some((_, spare)) => {
-                self.gateway.begun(txn, again.origin);
+                let origin = again.origin;
                 *spare = Some(again);
+                self.attempt(txn, origin);
                 None
             }
             None => Some(again),
-        }
-    }
-
-    /// The client has its answer: the own attempt is not wanted any more.
-    fn told(&mut self, now: Time, txn: TxnId, out: &mut Out) {
-        let coordination = self.gateway.coordination_mut(txn).expect("it is being coordinated");
-        coordination.tell();
-        if !coordination.is_withdrawn() {
-            self.withdraw(now, txn, out);
         }
     }
 
@@ -272,31 +264,10 @@ impl Perseus {
         }
     }
 
-    /// Sees to it that an own attempt, which some participant refuses, ends without effect.
-    fn withdraw(&mut self, now: Time, txn: TxnId, out: &mut Out) {
-        let earliest = (now - self.cluster.clock_bound_ns()).rank();
-        let coordination = self.gateway.coordination_mut(txn).expect("it is being coordinated");
-        coordination.withdraw(earliest);
-        let participants = Participants::of(coordination.payload.transaction.participants());
-        self.recover(txn, participants, Ballot::FIRST, out);
-        self.remember(
-            now + self.cluster.options.retry_after_ns(&self.cluster.topology),
-            Deadline::Recovery(txn),
-            0,
-        );
-    }
-
     /// A participant has collected the transaction, and this gateway did not hear of its end.
     pub(super) fn on_gone(&mut self, now: Time, txn: TxnId) {
-        self.recoveries.remove(txn);
+        self.recover_no_more(txn);
         self.attend_no_more(now, txn);
-        let Some(coordination) = self.gateway.coordination(txn) else { return };
-        base::sometimes!("a coordinator was given up before it knew the end");
-        if !coordination.is_told() {
-            self.answer_unknown(now, txn);
-        }
-        self.gateway.end(txn);
-        self.gateway.take_origin(txn);
-        self.gateway.finished(txn, self.collection.watermark());
+        self.end_unheard(now, txn);
     }
 }

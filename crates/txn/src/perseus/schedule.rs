@@ -1,7 +1,7 @@
 //! What was pre-accepted here and has not executed.
 //!
-//! IN: lower bounds of ranks, executions. OUT: who may still be ranked at or below a cut. KEEPS: a transaction is pending
-//! from its PreAccept to its execution, under one bound.
+//! IN: lower bounds of ranks, places, executions. OUT: who may still be ranked at or below a cut, whose turn has come.
+//! KEEPS: a transaction is pending from its PreAccept to its execution, under one bound.
 
 use crate::graph::turns::Turns;
 use crate::graph::vertex::Ref;
@@ -43,6 +43,10 @@ impl Schedule {
     /// The least rank at which a transaction that has not executed here has read.
     pub fn first_read(&self) -> Option<Rank> {
         self.read_at.first().map(|(rank, _)| *rank)
+    }
+    /// What a checkpoint says.
+    pub fn restore(&mut self, turns: Turns) {
+        self.turns = turns;
     }
     pub fn contains(&self, bound: Rank, at: Ref) -> bool {
         self.pending.contains(&(bound, at.slot))

@@ -5,7 +5,7 @@ use super::closure::inquiries::Inquiries;
 use super::cluster::Cluster;
 use super::collection::collector::Collection;
 use super::gateway::Gateway;
-use super::message::{Ballot, Deadline, Message};
+use super::message::{Ballot, Message};
 use super::options::Options;
 use super::oracle::Oracle;
 use super::partitions::Partitions;
@@ -18,7 +18,8 @@ use super::vertex::Graph;
 use super::work::{Out, Work};
 use crate::delays::Delays;
 use crate::engine::{EngineEffect, Executor};
-use crate::graph::vertex::State;
+use crate::graph::vertex::{Ref, State};
+use base::order::StreamItem;
 use base::topology::Topology;
 use base::{NodeId, PartitionId, Rank, Time, TxnId};
 use std::collections::{BTreeMap, VecDeque};
@@ -119,7 +120,7 @@ impl Perseus {
 
     pub(super) fn send(&mut self, to: NodeId, message: Message, out: &mut Out) {
         if to == self.cluster.me {
-            self.work.push_back(Work::Deliver(message));
+            self.do_later([Work::Deliver(message)]);
         } else {
             if self.cluster.options.measure_graph {
                 self.measured.graph_bytes_sent += message.graph_bytes() as u64;
@@ -128,17 +129,30 @@ impl Perseus {
         }
     }
 
-    /// Asks again at `at` if the deadline still means something then.
-    pub(super) fn remember(&mut self, at: Time, deadline: Deadline, attempt: u32) {
-        self.reminders.remember(at, deadline, attempt);
+    pub(super) fn do_later(&mut self, work: impl IntoIterator<Item = Work>) {
+        self.work.extend(work);
     }
-    /// Nothing has to be asked at `at` any more.
-    pub(super) fn forget_deadline(&mut self, at: Time, deadline: Deadline) {
-        self.reminders.forget(at, deadline);
+    /// Searches from these, which may have become executable.
+    pub(super) fn search_later(&mut self, roots: impl IntoIterator<Item = Ref>) {
+        self.do_later(roots.into_iter().map(Work::Search));
     }
-    /// The reply gate opens for the next answer then.
-    pub(super) fn gate_at(&mut self, at: Time) {
-        self.reminders.gate_at(at);
+    /// Executes these, whose turn has come.
+    pub(super) fn execute_later(&mut self, ready: impl IntoIterator<Item = Ref>) {
+        self.do_later(ready.into_iter().map(Work::Execute));
+    }
+    /// What is left to do next.
+    pub(super) fn next_work(&mut self) -> Option<Work> {
+        self.work.pop_front()
+    }
+
+    /// The next item of a partition's stream.
+    pub(super) fn stream(&mut self, partition: PartitionId, item: StreamItem, out: &mut Out) {
+        if let StreamItem::Vertex(vertex) = &item
+            && self.cluster.options.measure_graph
+        {
+            self.measured.graph_bytes_streamed += base::codec::encoded_len(vertex) as u64 - 1;
+        }
+        out.push(EngineEffect::Stream { partition, item });
     }
 
     /// Whether a message of another node is handled; counts those that are not.
@@ -207,7 +221,7 @@ impl Perseus {
     /// Does everything that follows within this call, then sets the timers.
     pub(super) fn settle(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
         self.look_at_image();
-        while let Some(work) = self.work.pop_front() {
+        while let Some(work) = self.next_work() {
             match work {
                 Work::Deliver(message) => self.handle(now, self.cluster.me, message, out),
                 Work::Search(root) => self.search(now, root, out),
@@ -217,26 +231,6 @@ impl Perseus {
         self.record_many_ends(out);
         self.look_at_logs(out);
         self.open_gate(now, out);
-        self.reminders.arm();
-    }
-
-    /// Asks again for whatever is overdue.
-    pub(super) fn retry(&mut self, now: Time, out: &mut Out) {
-        while let Some((deadline, attempt)) = self.reminders.overdue(now) {
-            let again = match deadline {
-                Deadline::Coordination(txn) => self.retry_coordination(now, txn, out),
-                Deadline::Exchange(txn) => self.retry_exchange(txn, out),
-                Deadline::Inquiry(txn) => self.retry_inquiry(txn, out),
-                Deadline::Recovery(txn) => self.retry_recovery(now, txn, out),
-                Deadline::Attendance(txn) => self.retry_attendance(txn, out),
-                Deadline::Again(last) => self.go_on_after(now, last, out),
-            };
-            if again {
-                let pause =
-                    self.cluster.options.retry_after_ns(&self.cluster.topology) << (attempt + 1).min(16);
-                let at = now + pause.min(self.cluster.options.retry_max_ns);
-                self.remember(at, deadline, attempt + 1);
-            }
-        }
+        self.arm_reminders();
     }
 }

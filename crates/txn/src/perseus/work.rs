@@ -1,4 +1,6 @@
 //! What follows from one event: effects for the host, and work for the loop in `state`.
+//!
+//! KEEPS: what comes up first is done first.
 
 use super::message::Message;
 use crate::engine::EngineEffect;

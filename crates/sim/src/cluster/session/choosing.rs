@@ -10,6 +10,11 @@ use node::request::OpenSnapshot;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Session {
+    /// Whether it shares what it has seen with other sessions, this time.
+    pub(super) fn shares(&mut self) -> bool {
+        self.rng.chance(self.habits.share)
+    }
+
     pub(super) fn item(&mut self, kind: Kind) -> Item {
         let shelf = self.shelf();
         Item { kind, shelf, key: self.rng.below(self.layout.keys as u64) as i64 }

@@ -189,7 +189,7 @@ impl Session {
     pub(super) fn answered(&mut self, entry: Entry, token: &Token) {
         self.token.join(token);
         self.sources = vec![entry];
-        if self.rng.chance(self.habits.share) {
+        if self.shares() {
             self.book.open().leave(self.token.clone(), entry);
         }
     }

@@ -7,10 +7,31 @@ use super::super::message::{Named, SequenceId, Share, sequences_in};
 use super::super::state::Caerus;
 use super::super::work::Out;
 use super::Gateway;
-use base::txn::{ClientRequest, Transaction};
-use base::{NodeId, Rank, Time, TxnId};
+use base::txn::{ClientRequest, Submission, Transaction};
+use base::{NodeId, PartitionId, Rank, RegionId, SqlError, Time, TxnId};
 
 impl Caerus {
+    /// A client submits a transaction, which waits until there is room.
+    pub(in crate::caerus) fn take_submission(&mut self, now: Time, submission: Submission) -> TxnId {
+        self.gateway.submit(now, &self.cluster, submission, self.not_whole())
+    }
+    /// A home is to move. Errors: it cannot go there.
+    pub(in crate::caerus) fn take_move(
+        &mut self,
+        now: Time,
+        partition: PartitionId,
+        to: RegionId,
+    ) -> Result<TxnId, SqlError> {
+        let submission = self.residences.move_of(&self.cluster, partition, to)?;
+        let id = self.gateway.submit(now, &self.cluster, submission, None);
+        self.gateway.moves(id, partition, to);
+        Ok(id)
+    }
+    /// A life goes on with what the former one had under way.
+    pub(in crate::caerus) fn begin_life(&mut self, incarnation: u32) {
+        self.gateway.resume(incarnation);
+    }
+
     /// Starts transactions that wait, as far as there is room; whether it did.
     pub(in crate::caerus) fn release(&mut self, now: Time, out: &mut Out) -> bool {
         let mut any = false;
@@ -94,7 +115,7 @@ impl Caerus {
         });
         for (txn, error) in obscured.collect::<Vec<_>>() {
             base::sometimes!("a client is told that a lost region leaves its transaction's outcome unknown");
-            self.outcomes.obscure(txn);
+            self.obscure(txn);
             self.gateway.answer_unknown(now, &self.cluster, txn, error);
         }
     }
@@ -109,7 +130,7 @@ impl Caerus {
         share: Share,
     ) {
         let Some(outstanding) = self.gateway.told(from, txn, end, share) else { return };
-        if !self.outcomes.was_obscured(txn) {
+        if !self.was_obscured(txn) {
             self.gateway.end(now, &self.cluster, end, outstanding);
         }
     }

@@ -229,6 +229,8 @@ fn a_reader_waits_while_a_sequence_has_no_leader_and_misses_nothing() {
     judge(&world);
 }
 
+/// A quiet sequence once had no leader for ever: its followers had all entries and had granted more than the next leader
+/// asked for, so that they had nothing to acknowledge, and it never heard that they follow it.
 #[test]
 fn a_quiet_sequence_is_taken_over_from_a_leader_whose_clock_was_far_ahead() {
     let mut world = world(3, 1, None);

@@ -6,7 +6,7 @@ use super::random::{self, Loss};
 use super::{World, access, panics, world};
 use crate::engine::Engine;
 use crate::geogauss::message::Message;
-use crate::geogauss::{Mutant, Options};
+use crate::geogauss::{EpochPace, Mutant, Options};
 use base::time::MS;
 use base::txn::Outcome;
 use base::{NodeId, PartitionId, TxnId};
@@ -235,8 +235,9 @@ fn without_a_majority_nothing_is_published_and_clients_are_told() {
 /// published, epochs fall behind clocks for good, and strong reads, whose cuts clocks decide, wait longer and longer.
 #[test]
 fn epochs_follow_clocks_where_more_may_be_closed_than_pass_until_one_is_published() {
-    let reads_after_ms = |epochs_ahead_max| {
-        let options = Options { epoch_ns: MS, epochs_ahead_max, ..quorum() };
+    let reads_after_ms = |ahead_max| {
+        let pace = EpochPace { ahead_max, ..EpochPace::default() };
+        let options = Options { epoch_ns: MS, pace, ..quorum() };
         let mut world = world(13, 3, options);
         busy(&mut world, &[0, 1, 2], 30);
         world.kill(2);

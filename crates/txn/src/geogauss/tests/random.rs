@@ -3,7 +3,7 @@
 
 use super::judge::judge;
 use super::{World, access, panics};
-use crate::geogauss::{Geogauss, Isolation, Mutant, Options, Rule};
+use crate::geogauss::{EpochPace, Geogauss, Isolation, Mutant, Options, Rule};
 use crate::trial::disk::Habits;
 use crate::trial::load::word;
 use crate::trial::world::Faults;
@@ -51,16 +51,18 @@ pub fn run_on(seed: u64, transactions: usize, options: Options, loss: Loss, habi
     let options = Options {
         epoch_ns: *knobs.pick(&[MS, 10 * MS, 50 * MS]),
         rule: *knobs.pick(&[Rule::Greedy, Rule::Greedy, Rule::Reserved]),
-        epochs_ahead_max: *knobs.pick(&[20, 1000]),
-        epochs_behind_max: *knobs.pick(&[0, 2, 10]),
-        busy_ns: *knobs.pick(&[5 * MS, 1000 * MS]),
-        idle_every_ns: *knobs.pick(&[20 * MS, 250 * MS]),
+        pace: EpochPace {
+            ahead_max: *knobs.pick(&[20, 1000]),
+            behind_max: *knobs.pick(&[0, 2, 10]),
+            busy_ns: *knobs.pick(&[5 * MS, 1000 * MS]),
+            idle_every_ns: *knobs.pick(&[20 * MS, 250 * MS]),
+        },
         ..options
     };
     // What falls behind while a member is lost catches up only if more epochs may be closed than time brings.
     let catches_up_ns = if loss == Loss::Any { 4 * topology.wan.widest_ns() + 500 * MS } else { 0 };
-    let epochs_ahead_max = options.epochs_ahead_max.max(catches_up_ns.div_ceil(options.epoch_ns));
-    let options = Options { epochs_ahead_max, ..options };
+    let ahead_max = options.pace.ahead_max.max(catches_up_ns.div_ceil(options.epoch_ns));
+    let options = Options { pace: EpochPace { ahead_max, ..options.pace }, ..options };
     let crashes = habits.is_some();
     let mut world = World::with_disks(seed, topology, options, habits);
     world.faults = Faults {

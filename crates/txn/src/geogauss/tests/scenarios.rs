@@ -4,7 +4,7 @@ use super::judge::judge;
 use super::{World, access, world};
 use crate::engine::{Answered, Engine, Question, RegionState};
 use crate::geogauss::message::{Epoch, Message};
-use crate::geogauss::{Geogauss, Isolation, Options, Rule};
+use crate::geogauss::{EpochPace, Geogauss, Isolation, Options, Rule};
 use base::order::CloseTicket;
 use base::time::MS;
 use base::topology::{NodeSpec, Topology};
@@ -41,7 +41,11 @@ fn a_commit_takes_one_one_way_delay_and_an_epoch_and_members_keep_pace() {
 
 #[test]
 fn an_idle_cluster_wakes_up_for_a_transaction_and_a_reader() {
-    let mut world = world(2, 3, Options { idle_every_ns: 250 * MS, ..Options::default() });
+    let mut world = world(
+        2,
+        3,
+        Options { pace: EpochPace { idle_every_ns: 250 * MS, ..EpochPace::default() }, ..Options::default() },
+    );
     world.run_for_ms(5_000);
     let before = world.messages;
     world.run_for_ms(1_000);

@@ -86,7 +86,7 @@ impl Perseus {
         if from != me {
             remote.patient_until = now + patience_ns;
             // Its own attempt, if any, has the lower ballot.
-            self.recoveries.remove(txn);
+            self.recover_no_more(txn);
         }
         if is_new {
             self.keep_place(now, at);
@@ -127,7 +127,7 @@ impl Perseus {
         vertex.extra.pts = pts;
         vertex.transaction = Some(transaction);
         self.remote(at).placeholder = true;
-        self.schedule.wait(pts, at);
+        self.waits(at);
         let nodes = participants.nodes(&self.cluster.topology);
         let patience_ns = self.patience_ns(id, &nodes);
         self.remember(now + patience_ns, Deadline::Recovery(id), 0);
@@ -135,12 +135,11 @@ impl Perseus {
 
     /// The transaction itself arrives for the place that was kept.
     pub(in crate::perseus) fn vacate(&mut self, at: Ref) {
+        self.waits_no_more(at);
         let vertex = self.graph.live_mut(at);
         assert_eq!(vertex.state, State::PreAccepted, "{} has its place kept", vertex.id);
         vertex.state = State::Named;
         vertex.transaction = None;
-        let bound = vertex.bound;
-        self.schedule.remove(bound, at);
         self.remote(at).placeholder = false;
     }
 
