@@ -4,6 +4,7 @@
 //! is `numeric`: it has room where 64 bits would wrap around. Arguments of a type that PostgreSQL's aggregate does not
 //! take are refused. Intervals are grouped and ordered by their length.
 
+use super::joined_texts;
 use super::lifted_subqueries::columns;
 use super::scalars::{Argument, average, order_key, quotient, with_typed_default};
 use base::{SqlError, SqlState};
@@ -141,6 +142,10 @@ fn with_lengths(aggregate: Aggregate) -> Result<LogicalPlan> {
 }
 
 fn of_aggregate(aggregate: Aggregate) -> Result<LogicalPlan> {
+    if let Some((arrays, shown)) = joined_texts::apart(&aggregate)? {
+        let arrays = of_aggregate(arrays)?;
+        return Ok(LogicalPlan::Projection(Projection::try_new(shown, Arc::new(arrays))?));
+    }
     refuse_unordered(&aggregate.group_expr, aggregate.input.schema())?;
     let mut calls = Calls::default();
     for e in &aggregate.aggr_expr {

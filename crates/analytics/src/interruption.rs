@@ -3,6 +3,7 @@
 
 use super::filter_names::ToldApart;
 use super::null_keys::ConditionsKept;
+use super::sum_types::SumTypesKept;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
@@ -99,6 +100,7 @@ pub(super) fn optimizer_rules(
         match rule.name() {
             "eliminate_cross_join" => Arc::new(ForFewJoins(Arc::new(ConditionsKept(rule)))),
             "extract_equijoin_predicate" => Arc::new(ConditionsKept(rule)),
+            "single_distinct_aggregation_to_group_by" => Arc::new(SumTypesKept(rule)),
             "push_down_filter" => Arc::new(super::barriers::KeptAbove(rule)),
             _ => rule,
         }
