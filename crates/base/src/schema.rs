@@ -522,7 +522,7 @@ impl Table {
             Placement::Replicated => return Location::Everywhere,
             Placement::Home(region) => *region,
             Placement::HomeBy { regions, .. } => {
-                let hashed = RegionId((hash >> 32) as u16 % topology.wan.region_count() as u16);
+                let hashed = RegionId((hash >> 32) as u16 % topology.spread());
                 match regions {
                     RegionMap::Hash => hashed,
                     RegionMap::List(list) => {
@@ -554,6 +554,19 @@ impl Table {
             _ => topology.partition_ids().collect(),
         }
     }
+    fn has_one_home(&self) -> bool {
+        matches!(self.placement, Placement::Home(_))
+    }
+    /// A unique index whose entries would be kept in another way in another cluster, if there is one.
+    pub fn index_that_moves(&self, before: &Topology, after: &Topology) -> Option<&Index> {
+        let local = |index: &Index, topology| self.index_is_local(index, topology);
+        self.indexes.iter().find(|index| local(index, before) != local(index, after))
+    }
+    /// Whether rows may be elsewhere in a cluster with more regions: a value that names none today may be such a region's
+    /// name.
+    pub fn is_placed_by_name(&self) -> bool {
+        matches!(&self.placement, Placement::HomeBy { regions: RegionMap::Name, .. })
+    }
     /// A stored row's value of a column, whether or not the row is older than the column.
     pub fn value_of(&self, row: &Row, column: usize) -> Datum {
         row.stored(column).unwrap_or_else(|| self.columns[column].missing.clone())
@@ -569,7 +582,9 @@ impl Table {
     }
     /// Home of a unique entry that cannot be derived from the partition column.
     pub fn locate_entry(&self, entry: &Key, topology: &Topology) -> PartitionId {
-        let homes = self.partitions(topology);
+        let is_spread =
+            |p: &PartitionId| self.has_one_home() || topology.region_of_partition(*p).0 < topology.spread();
+        let homes: Vec<PartitionId> = self.partitions(topology).into_iter().filter(is_spread).collect();
         homes[(fnv1a(1, entry.as_bytes()) % homes.len() as u64) as usize]
     }
 }

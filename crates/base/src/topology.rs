@@ -19,6 +19,9 @@ pub struct Topology {
     /// says nothing. A property of the cluster, fixed when it is created: one node that relied on a bound would
     /// break what another one promises.
     pub unbounded_clocks: bool,
+    /// Rows that nothing else places are spread by hash over so many regions, the first ones; 0: over all. It is what it
+    /// was when the cluster was made, so that rows stay where they are when a region joins.
+    pub spread_over: u16,
 }
 
 /// One server process.
@@ -52,7 +55,7 @@ impl Topology {
             .map(|p| p / partitions_per_region)
             .map(|r| PartitionSpec { region: RegionId(r), node: NodeId(r), copies: Vec::new() })
             .collect();
-        Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false }
+        Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false, spread_over: 0 }
     }
 
     /// The same cluster with a copy of every partition in every region: a full replica each, spread over
@@ -125,6 +128,13 @@ impl Topology {
             false => now.rank() + self.clock_bound_ns + ahead_ns,
         }
     }
+    /// Regions over which rows are spread that nothing else places.
+    pub fn spread(&self) -> u16 {
+        match self.spread_over {
+            0 => self.wan.region_count() as u16,
+            regions => regions,
+        }
+    }
     pub fn region_of(&self, node: NodeId) -> RegionId {
         self.nodes[node.0 as usize].region
     }
@@ -166,6 +176,7 @@ impl Topology {
     /// most one copy in any other.
     pub fn check(&self) {
         let regions = self.wan.region_count() as u16;
+        assert!(self.spread_over <= regions, "rows are spread over regions that exist");
         for node in &self.nodes {
             assert!(node.region.0 < regions, "{} has no latency row", node.region);
             assert!(node.subscribes.iter().all(|p| (p.0 as usize) < self.partitions.len()));
@@ -183,6 +194,15 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_spread_over_the_regions_that_a_cluster_was_made_with() {
+        let topology = Topology::one_node_per_region(Wan::preset("perseus3").unwrap(), 1);
+        assert_eq!(topology.spread(), 3);
+        let topology = Topology { spread_over: 2, ..topology };
+        topology.check();
+        assert_eq!(topology.spread(), 2);
+    }
 
     #[test]
     fn replicas_come_last_and_run_nothing() {

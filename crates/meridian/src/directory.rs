@@ -52,9 +52,7 @@ pub fn settings(args: &DatabaseArgs) -> anyhow::Result<Vec<(&'static str, String
 
 /// Takes a directory for what these settings describe.
 pub fn open(path: &Path, settings: Vec<(&'static str, String)>) -> anyhow::Result<DataDir> {
-    let mut made_with = vec![(LOG, "records".to_string())];
-    made_with.extend(settings);
-    DataDir::open(path, &made_with).map_err(|error| match error {
+    DataDir::open(path, &with_kind_of_log(settings)).map_err(|error| match error {
         runtime::DiskError::Differs { ref path, ref name, .. } if name == LOG => anyhow!(
             "{}: its logs hold inputs, which only the build that wrote them can read. Start that build, and copy what \
              is there into an empty directory of this one",
@@ -62,6 +60,12 @@ pub fn open(path: &Path, settings: Vec<(&'static str, String)>) -> anyhow::Resul
         ),
         error => anyhow!("{error}"),
     })
+}
+
+/// All that is written down of a directory that is made with these settings.
+pub fn with_kind_of_log(settings: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
+    let log = (LOG, "records".to_string());
+    std::iter::once(log).chain(settings).collect()
 }
 
 /// Setting of a directory: what its logs consist of.

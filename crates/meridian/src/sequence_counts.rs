@@ -38,6 +38,17 @@ impl CountsFile {
         Ok(CountsFile { path, counts: Mutex::new(counts) })
     }
 
+    /// All counts.
+    pub fn all(&self) -> BTreeMap<(TableId, u32), i64> {
+        self.counts.lock().expect("no panic while writing").clone()
+    }
+    /// Writes a node's file with these counts. Errors: it cannot be written.
+    pub fn replace(data: &Path, node: NodeId, counts: BTreeMap<(TableId, u32), i64>) -> anyhow::Result<()> {
+        let path = data.join(format!("sequences-{}", node.0));
+        let file = CountsFile { path, counts: Mutex::default() };
+        file.write(&counts).map_err(|error| anyhow::anyhow!("cannot write {}: {error}", file.path.display()))
+    }
+
     fn write(&self, counts: &BTreeMap<(TableId, u32), i64>) -> std::io::Result<()> {
         let mut text = format!("{HEAD}\n");
         for ((sequence, times_moved), count) in counts {

@@ -5,7 +5,9 @@ use crate::cluster::plan::ClusterArgs;
 use crate::database::{DataArgs, Database, DatabaseArgs};
 use crate::security::{self, SecurityArgs};
 use anyhow::bail;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use server::auth::Authenticator;
+use std::path::Path;
 use std::time::Duration;
 
 #[derive(clap::Args, Debug)]
@@ -18,6 +20,26 @@ pub struct StartArgs {
     pub cluster: ClusterArgs,
     #[command(flatten)]
     pub security: SecurityArgs,
+}
+
+/// Whether a node could be run with this configuration; nothing is started. Errors: what is wrong with it.
+pub fn check(config: &Path) -> anyhow::Result<()> {
+    let arguments = ["meridian".into(), "start".into(), "--config".into(), config.as_os_str().to_owned()];
+    let matches = crate::config::parse(StartCommand::command(), &arguments)?;
+    let StartCommand::Start(args) = StartCommand::from_arg_matches(&matches)? else {
+        unreachable!("the command is start");
+    };
+    let plan = args.cluster.plan(&args.database)?;
+    plan.database.engine_options(&plan.topology)?;
+    Ok(())
+}
+
+/// The command `start` by itself.
+#[derive(Parser)]
+enum StartCommand {
+    Start(Box<StartArgs>),
+    #[command(hide = true)]
+    Demo,
 }
 
 pub fn run(args: StartArgs) -> anyhow::Result<()> {

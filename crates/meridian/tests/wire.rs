@@ -52,6 +52,8 @@ mod generated_columns;
 mod index_builds;
 #[path = "wire/isolation.rs"]
 mod isolation;
+#[path = "wire/join.rs"]
+mod join;
 #[path = "wire/materialized_views.rs"]
 mod materialized_views;
 #[path = "wire/memory.rs"]

@@ -201,7 +201,14 @@ fn run(readers: u16, warehouses: i32, transactions: u64) -> Pair {
     nodes.extend((0..readers).map(|_| NodeSpec { region, subscribes: vec![P] }));
     let partitions = vec![PartitionSpec { region, node: NodeId(0), copies: Vec::new() }];
     let wan = Wan::uniform("one", &["here"], 1, 1);
-    let topology = Arc::new(Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false });
+    let topology = Arc::new(Topology {
+        wan,
+        nodes,
+        partitions,
+        clock_bound_ns: 0,
+        unbounded_clocks: false,
+        spread_over: 0,
+    });
     let mut procedures = Procedures::default();
     workload::tpcc::procedures::register(&mut procedures);
     let procedures = Arc::new(procedures);

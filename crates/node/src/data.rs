@@ -3,12 +3,13 @@
 use crate::locks::RowName;
 use crate::replicas::Replicas;
 use base::commit::CommitRecord;
+use base::process::Unreadable;
 use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::txn::{AccessMode, Applied, Gathered, Granule, ReadGranule, Transaction};
 use base::write_set::{Evaluated, WriteSet};
-use base::{Key, NodeId, PartitionId, Place, Rank, Row, SqlError, SqlState, TableId, TxnId};
+use base::{Datum, Key, NodeId, PartitionId, Place, Rank, Row, SqlError, SqlState, TableId, TxnId};
 use rowstore::{Begun, CopyOutdated, CopyPlan, Counters, LiveRows, Store, Unfinished};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -170,6 +171,62 @@ impl Data {
         self.stores
             .values()
             .any(|store| store.collected_below() < self.collect_below || store.is_collecting())
+    }
+
+    // ---- another topology ---------------------------------------------------------------------------
+
+    /// Partitions that are new begin with the catalog and with what every partition has. Errors: rows would be elsewhere.
+    pub fn extend(&mut self, before: &Topology, after: &Topology) -> Result<(), Unreadable> {
+        self.check_places(before, after)?;
+        let known = PartitionId(before.partitions.len() as u16);
+        let mut new = self.stores.split_off(&known);
+        if let Some(first) = self.stores.values().next() {
+            let mut plan = first.begin_copy_of_replicated();
+            while let Ok(Some(block)) = first.copy_more(&mut plan, &|_| false) {
+                for store in new.values_mut() {
+                    store.restore(&block).map_err(|error| Unreadable(error.to_string()))?;
+                }
+            }
+        }
+        self.stores.append(&mut new);
+        Ok(())
+    }
+    fn check_places(&self, before: &Topology, after: &Topology) -> Result<(), Unreadable> {
+        let catalog = self.catalog();
+        for table in catalog.tables.values() {
+            if let Some(index) = table.index_that_moves(before, after) {
+                return Err(Unreadable(format!(
+                    "unique index {} of table {} is kept in another way with one partition than with several; drop it \
+                     first, and create it again afterwards",
+                    index.name, table.name
+                )));
+            }
+        }
+        let named: Vec<_> = catalog.tables.values().filter(|table| table.is_placed_by_name()).collect();
+        if named.is_empty() || before.wan.regions == after.wan.regions {
+            return Ok(());
+        }
+        for store in self.stores.values() {
+            let mut copy = store.begin_rows();
+            while let Ok(Some((id, rows))) = store.more_rows(&mut copy, usize::MAX, &|_| false) {
+                let Some(table) = named.iter().find(|table| table.id == id) else { continue };
+                let Some(column) = table.partition_column() else { continue };
+                let value = |row: &Row| table.value_of(row, column);
+                let moves = |row: &Row| table.locate(&value(row), before) != table.locate(&value(row), after);
+                if let Some((_, row)) = rows.iter().find(|(_, row)| moves(row)) {
+                    let named = match value(row) {
+                        Datum::Text(name) => format!("'{name}'"),
+                        other => format!("{other:?}"),
+                    };
+                    return Err(Unreadable(format!(
+                        "rows of table {} with {} = {named} would belong to the new region of that name, and they are \
+                         in another one; delete them first, and insert them again afterwards",
+                        table.name, table.columns[column].name
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     // ---- copies of rows ---------------------------------------------------------------------------

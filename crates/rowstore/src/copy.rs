@@ -10,7 +10,7 @@ use crate::store::{Garbage, GarbageKind, Store, TableStore};
 use crate::versions::{Slot, VersionMap};
 use base::codec::{self, DecodeError};
 use base::key::KeyRange;
-use base::schema::{Catalog, Table};
+use base::schema::{Catalog, Placement, Table};
 use base::{Key, Place, Rank, Row, TableId};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -104,6 +104,21 @@ impl Store {
         }
         sections.push_back(block(Block::Ends));
         CopyPlan { catalog: self.catalog.clone(), sections, from: Key::new() }
+    }
+
+    /// The same without rows of tables that have a part in each partition: what another partition begins with.
+    pub fn begin_copy_of_replicated(&self) -> CopyPlan {
+        let mut plan = self.begin_copy();
+        let is_replicated = |which: &Which| {
+            self.copied(*which).is_some_and(|table| table.desc.placement == Placement::Replicated)
+        };
+        plan.sections.retain(|section| match section {
+            Section::Block(_) => true,
+            Section::Rows(which) | Section::Entries(which, _) | Section::Homes(which, _) => {
+                is_replicated(which)
+            }
+        });
+        plan
     }
 
     /// The next block of a copy; `None`: that was all. `is_newer` tells of places whether they were written after the

@@ -1,7 +1,8 @@
 //! A directory that holds a database: who may use it, and what it was made with.
 //!
 //! A directory is one life of its logs, named by when it was made ([`DataDir::incarnation`]). Inside: `lock` (locked by
-//! the process that uses it), `made-with` (settings, one `name value` a line, which must be the same for ever), and one
+//! the process that uses it), `made-with` (settings, one `name value` a line, which must be the same until the cluster is
+//! changed), and one
 //! directory per node ([`RecordLog`]). KEEPS: one process at a time; a directory that holds
 //! anything else is left alone; once every node has begun, a node whose directory is gone is refused.
 
@@ -13,6 +14,7 @@ use base::NodeId;
 use base::cut::Incarnation;
 use base::process::Recorded;
 use durability::Disk;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,8 @@ pub struct DataDir {
     _lock: File,
 }
 
+/// Files of counts of sequences, which the front end keeps, begin so.
+const COUNTS: &str = "sequences-";
 const LOCK: &str = "lock";
 const MADE_WITH: &str = "made-with";
 /// The line that names the life of the logs.
@@ -51,11 +55,12 @@ impl DataDir {
             let others = std::fs::read_dir(path).map_err(io(path, "read"))?;
             let others = others.filter_map(Result::ok).map(|entry| entry.file_name());
             // A first start may have been cut short before it wrote anything down.
-            // One that replaces a lost one was prepared.
+            // One that replaces a lost one, or is a new region's, was prepared.
             let is_known = |name: &std::ffi::OsStr| {
                 name == LOCK
                     || name == temporary().as_str()
                     || name == crate::tcp::lives::FILE
+                    || name.to_string_lossy().starts_with(COUNTS)
                     || Room::is_own(name)
             };
             if let Some(other) = others.filter(|name| !is_known(name)).min() {
@@ -106,6 +111,25 @@ impl DataDir {
             "has format {found}; this program reads format {FORMAT_NUMBER}. Start the build that wrote it"
         );
         Err(DiskError::Foreign { path: self.path.join(MADE_WITH), why })
+    }
+
+    /// What a directory was made with, by name; `None`: nothing is written down there.
+    pub fn made_with(path: &Path) -> Result<Option<BTreeMap<String, String>>, DiskError> {
+        let path = path.join(MADE_WITH);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                // A name may have spaces, and no value has.
+                let pairs = text.lines().filter_map(|line| line.rsplit_once(' '));
+                Ok(Some(pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect()))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io(&path, "read")(error)),
+        }
+    }
+    /// From now on the directory is used with other settings: what it holds has been changed accordingly.
+    pub fn change_settings(&mut self, settings: &[(&str, String)]) -> Result<(), DiskError> {
+        self.settings = settings.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        self.write_down()
     }
 
     /// Every node has been opened. From now on a node whose directory is not there has lost what it had.
@@ -242,7 +266,7 @@ pub(crate) mod tests {
     }
 
     fn with(engine: &str) -> [(&'static str, String); 2] {
-        [("--engine", engine.to_string()), ("--survive", "1".to_string())]
+        [("--engine", engine.to_string()), ("--survive and more", "1".to_string())]
     }
 
     #[test]
@@ -259,6 +283,8 @@ pub(crate) mod tests {
     fn a_directory_remembers_what_it_was_made_with() {
         let scratch = Scratch::new();
         drop(DataDir::open(&scratch.0, &with("perseus")).unwrap());
+        let known = DataDir::made_with(&scratch.0).unwrap().unwrap();
+        assert_eq!(known.get("--survive and more").map(String::as_str), Some("1"));
         let other = DataDir::open(&scratch.0, &with("caerus")).unwrap_err().to_string();
         assert!(other.ends_with("was made with --engine perseus, not caerus"), "{other}");
         DataDir::open(&scratch.0, &with("perseus")).unwrap();
@@ -272,7 +298,7 @@ pub(crate) mod tests {
         assert!(first.is_named() && life(&other) != first);
         assert_eq!(life(&one), first);
         // Made before lives had names.
-        std::fs::write(one.0.join(MADE_WITH), "--engine perseus\n--survive 1\n").unwrap();
+        std::fs::write(one.0.join(MADE_WITH), "--engine perseus\n--survive and more 1\n").unwrap();
         let named = life(&one);
         assert!(named != first);
         assert_eq!(life(&one), named);

@@ -46,6 +46,13 @@ pub trait KeptCounts: Send + Sync {
 /// Values of a sequence that one gateway hands out before it skips the other gateways' blocks.
 const SEQUENCE_BLOCK: i64 = 100;
 
+/// How many values of a sequence a node takes as handed out when there are other nodes: behind all that any of the
+/// nodes before, each of which has handed out `count` at most, may have used.
+pub fn count_among(count: i64, nodes_before: i64, nodes: i64) -> i64 {
+    let blocks = (count + SEQUENCE_BLOCK - 1) / SEQUENCE_BLOCK;
+    (blocks * nodes_before + nodes - 1) / nodes * SEQUENCE_BLOCK
+}
+
 /// Bits of a hidden row id that name its gateway.
 const ROW_ID_NODE_BITS: u32 = 10;
 

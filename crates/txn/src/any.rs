@@ -8,7 +8,7 @@ mod options;
 pub use options::EngineOptions;
 
 use crate::baseline::{calvin, slog};
-use crate::caerus::{self, Caerus, Routing};
+use crate::caerus::{self, Caerus, Point, Routing};
 use crate::engine::{
     Answered, Command, Engine, EngineEffect, EngineEffects, EngineReport, Executor, Question, Record,
     Unanswered,
@@ -204,6 +204,44 @@ impl AnyEngine {
             EngineOptions::Perseus(_) => AnyEngine::new(topology, me, incarnation, options),
         }
     }
+    /// The same for the node of a region that joins the cluster. Errors: 0A000, none can.
+    pub fn joining(
+        topology: Arc<Topology>,
+        me: NodeId,
+        incarnation: u32,
+        options: EngineOptions,
+    ) -> Result<AnyEngine, SqlError> {
+        match options {
+            EngineOptions::Caerus(options) if options.routing == Routing::Direct => {
+                let engine = Caerus::joining(topology, me, incarnation, options);
+                Ok(AnyEngine::Caerus(Box::new(Hosted { engine, out: Vec::new() })))
+            }
+            options => Err(changes_not(options.kind())),
+        }
+    }
+    /// Where the node is, if nothing is under way there: see [`caerus::Point`].
+    pub fn point(&self) -> Option<Point> {
+        match self {
+            AnyEngine::Caerus(hosted) => hosted.engine.point(),
+            AnyEngine::Perseus(_) | AnyEngine::Geogauss(_) => None,
+        }
+    }
+    /// The same node in another cluster: see [`Caerus::changed_to`].
+    pub fn changed_to(
+        self,
+        topology: Arc<Topology>,
+        options: EngineOptions,
+        at: &Point,
+        executor: &mut dyn Executor,
+    ) -> Result<AnyEngine, Unreadable> {
+        match (self, options) {
+            (AnyEngine::Caerus(hosted), EngineOptions::Caerus(options)) => {
+                let engine = hosted.engine.changed_to(topology, options, at, executor)?;
+                Ok(AnyEngine::Caerus(Box::new(Hosted { engine, out: Vec::new() })))
+            }
+            (engine, _) => Err(Unreadable(changes_not(engine.kind()).message.clone())),
+        }
+    }
     /// How long a node that had lost its memory took to come back, in ns, and the bytes of its copy.
     pub fn came_back(&self) -> Option<(u64, u64)> {
         match self {
@@ -232,6 +270,10 @@ impl AnyEngine {
             AnyEngine::Geogauss(_) => EngineKind::Geogauss,
         }
     }
+}
+
+fn changes_not(kind: EngineKind) -> SqlError {
+    SqlError::unsupported(format!("changing the nodes of a cluster with engine {}", kind.name()))
 }
 
 fn kind_of(routing: Routing) -> EngineKind {

@@ -187,7 +187,7 @@ impl Place {
                 partitions.push(PartitionSpec { region, node, copies: Vec::new() });
             }
         }
-        Topology { wan, nodes, partitions, clock_bound_ns, unbounded_clocks: false }.replicated()
+        Topology { nodes, partitions, clock_bound_ns, ..Topology::one_node_per_region(wan, 1) }.replicated()
     }
 }
 

@@ -91,7 +91,14 @@ impl Deployment {
                 Analytics::None => {}
             }
         }
-        Topology { wan, nodes, partitions, clock_bound_ns: CLOCK_BOUND_NS, unbounded_clocks: false }
+        Topology {
+            wan,
+            nodes,
+            partitions,
+            clock_bound_ns: CLOCK_BOUND_NS,
+            unbounded_clocks: false,
+            spread_over: 0,
+        }
     }
 
     pub fn setup(&self, seed: u64) -> Setup {

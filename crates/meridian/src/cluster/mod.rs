@@ -1,10 +1,13 @@
 //! A cluster of processes: each runs one node, over TCP.
 //!
-//! [`plan`] reads what is configured and refuses what contradicts itself, [`node`] runs a node, [`probes`] answers
+//! [`plan`] reads what is configured and refuses what contradicts itself, [`node`] runs a node that [`coming_back`] brings back, [`probes`] answers
 //! health checks, [`replica`] runs a read-only replica, [`replica_commands`] makes one's configuration and ends it, [`status`] tells an operator how nodes are, [`orders`] ends a node or replaces a lost directory, [`init`]
-//! makes the files of a new cluster.
+//! makes the files of a new cluster, [`join`] adds a region to one, and [`change`] has its nodes become nodes of the other.
 
+mod change;
+mod coming_back;
 pub mod init;
+mod join;
 pub mod node;
 mod operator;
 mod orders;
@@ -27,9 +30,11 @@ pub enum ClusterCommand {
     Drain(orders::DrainArgs),
     /// Prepare an empty data directory in the place of one that is lost; the node takes a copy from the others
     Replace(orders::ReplaceArgs),
-    /// Not supported: nodes are fixed when a cluster is made
-    Join(orders::RefusedArgs),
-    /// Not supported: nodes are fixed when a cluster is made
+    /// Add a region: stops all nodes at one point and writes their new configurations; clients wait until all are started
+    Join(join::JoinArgs),
+    /// Change distances, or how many regions may be lost, in the same way
+    Change(join::ChangeArgs),
+    /// Not supported: a cluster only grows
     Remove(orders::RefusedArgs),
 }
 
@@ -39,7 +44,8 @@ pub fn run(command: ClusterCommand) -> anyhow::Result<()> {
         ClusterCommand::Status(args) => crate::run_async(status::run(args)),
         ClusterCommand::Drain(args) => crate::run_async(orders::drain(args)),
         ClusterCommand::Replace(args) => crate::run_async(orders::replace(args)),
-        ClusterCommand::Join(_) => orders::refuse("join"),
-        ClusterCommand::Remove(_) => orders::refuse("remove"),
+        ClusterCommand::Join(args) => crate::run_async(join::join(args)),
+        ClusterCommand::Change(args) => crate::run_async(join::change(args)),
+        ClusterCommand::Remove(_) => orders::refuse_removal(),
     }
 }

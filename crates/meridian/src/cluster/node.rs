@@ -4,34 +4,30 @@
 //! once, in this start or an earlier one. A node whose directory is new cannot know whether it had another one: the
 //! others do, and refuse it ([`runtime::tcp::handshake`]); then it stops.
 
+use super::change::{self, Stopping};
+use super::coming_back::Home;
 use super::plan::Plan;
 use super::probes::{self, Checks};
 use super::status::{NodeStatus, PeerTold, ReplicaTold};
 use crate::connection_threads::ConnectionThreads;
-use crate::database::{self, DataArgs, IDLE_NS, Refusals};
-use crate::directory;
+use crate::database::{self, DataArgs, Refusals};
 use crate::front_end::{self, Beside, Front, FrontEnd};
 use crate::member::Served;
-use crate::replicas::{self, remote::RemoteReplicas};
+use crate::replicas::remote::RemoteReplicas;
 use crate::security::{self, SecurityArgs};
 use anyhow::{Context, anyhow, bail};
-use base::NodeId;
-use base::topology::Topology;
-use node::clocks::ClockOptions;
 use node::request::{RegionState, Request};
-use node::{Node, Options};
 use runtime::tcp::{Life, Lives, Network, TcpLinks, TcpOptions};
 use runtime::{Clock, DataDir, Host};
 use server::auth::Authenticator;
 use session::OldVersions;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use txn::any::{AnyEngine, EngineOptions};
 use txn::engine::Engine;
 
 /// How long a node waits between two looks at what it waits for.
@@ -44,6 +40,8 @@ const GIVE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 const TRANSACTIONS_MAX: Duration = Duration::from_secs(5);
 /// How long others have to take over what this node leads.
 const HAND_OVER_MAX: Duration = Duration::from_secs(3);
+/// How long a node that has written down that it stopped goes on answering.
+const SEALED_FOR: Duration = Duration::from_millis(300);
 /// What a clock may have shown before is recorded a second ahead.
 const WAITS_FOR_CLOCK: Duration = Duration::from_millis(1_500);
 
@@ -70,6 +68,7 @@ struct Running<P: Served> {
     phase: Mutex<Phase>,
     /// Told once when the node is to drain.
     drains: Notify,
+    stopping: Stopping,
     sql: SocketAddr,
     starts: u64,
     began: Instant,
@@ -102,11 +101,7 @@ pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow
         }
         None => None,
     };
-    let mut made_with = plan.settings.clone();
-    made_with.push(("--cluster", plan.cluster.clone()));
-    made_with.push(("--node", plan.name().to_string()));
-    let mut directory = directory::open(path, made_with)?;
-    let lives = Lives::begin(path).map_err(|error| anyhow!("{error}"))?;
+    let mut home = Home::open(&plan, path)?;
     let mut tasks = JoinSet::new();
     let checks = Arc::new(OnceLock::new());
     if let Some(listener) = probes {
@@ -114,46 +109,11 @@ pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow
     }
     let way_in =
         WayIn { sql, network, threads, authenticator, root_password, data: path.clone(), checks, tasks };
-    let (me, topology) = (plan.me, plan.topology.clone());
-    let engine = plan.database.engine_options(&topology)?.recorded();
-    if let Some(warning) = engine.survival_warning(&topology) {
-        eprintln!("warning: --survive {}: {warning}.", plan.database.survive);
-    }
-    let (make_engine, lives_before) = former_lives(&lives, &topology, me, &engine)?;
-    let engine = engine.resting(IDLE_NS);
-    let procedures = Arc::new(workload::procedures());
-    let node = |life, options| {
-        // A message may take no time at all, so clocks are compared without a least delay.
-        let clocks = Some(ClockOptions::default());
-        let options = Options { incarnation: plan.incarnation(), clocks, ..options };
-        let mut options = replicas::options(&topology, me, options);
-        options.kept.replicas_come_later = true;
-        let engine = make_engine(topology.clone(), me, life, engine.clone());
-        Node::new(me, topology.clone(), procedures.clone(), engine, options)
-    };
-    let make = |life| node(lives_before + life, Options::default());
-    let recovered = directory.records(me, data.checkpoint_mib << 20, make)?;
-    directory.begin()?;
+    let recovered = home.node(&plan, path, data.checkpoint_mib << 20)?;
     // Where the machine's clock was set back by more, the comparison with the others' clocks finds it.
     let clock = Clock::after(recovered.clock, WAITS_FOR_CLOCK);
-    let host = Host::with_records(me, recovered.process, clock, recovered.log);
-    run_node(plan, &directory, lives, host, way_in).await
-}
-
-type MakeEngine = fn(Arc<Topology>, NodeId, u32, EngineOptions) -> AnyEngine;
-
-/// How the node's engine is made, and how many lives the node had in a directory that is lost. One that has lost a
-/// directory begins with a copy, in a life after those. Errors: it cannot.
-fn former_lives(
-    lives: &Lives,
-    topology: &Arc<Topology>,
-    me: NodeId,
-    engine: &EngineOptions,
-) -> anyhow::Result<(MakeEngine, u32)> {
-    let Some(before) = lives.replaces() else { return Ok((AnyEngine::new, 0)) };
-    let could = AnyEngine::new(topology.clone(), me, 1, engine.clone()).check_rejoins();
-    could.map_err(|error| anyhow!("--data: it replaces a lost directory: {error}"))?;
-    Ok((AnyEngine::rejoining, u32::try_from(before).context("a node of so many lives")?))
+    let host = Host::with_records(plan.me, recovered.process, clock, recovered.log);
+    run_node(plan, home, host, way_in).await
 }
 
 /// How others reach a node, and who may.
@@ -171,12 +131,12 @@ struct WayIn {
 
 async fn run_node<P: Served>(
     plan: Plan,
-    directory: &DataDir,
-    lives: Lives,
+    home: Home,
     host: Arc<Host<P>>,
     way_in: WayIn,
 ) -> anyhow::Result<()> {
-    let running = Arc::new(Running::new(plan, directory, lives, host, way_in.sql));
+    let Home { directory: held, lives, .. } = home;
+    let running = Arc::new(Running::new(plan, &held, lives, host, (way_in.sql, &way_in.data)));
     _ = way_in.checks.set(checks(&running));
     let driver = running.host.start(running.links.clone());
     let ended = tokio::select! {
@@ -225,6 +185,23 @@ async fn drain<P: Served>(running: &Running<P>, front_end: &FrontEnd) {
     tracing::info!("drained in {} ms", begin.elapsed().as_millis());
 }
 
+/// Ends what clients have here, and then waits until all nodes have stopped at one point.
+async fn stop_for_a_change<P: Served>(running: &Running<P>, mut front_end: FrontEnd) {
+    _ = writeln!(std::io::stdout(), "Node {} stops for a change of the cluster.", running.plan.name());
+    front_end.drain(TRANSACTIONS_MAX).await;
+    front_end.serving.shutdown().await;
+    running.stopping.stopped();
+    let began = Instant::now();
+    while !running.stopping.is_sealed() && began.elapsed() < change::ORDERS_WITHIN {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    match running.stopping.is_sealed() {
+        // Who gave the order hears of it first.
+        true => tokio::time::sleep(SEALED_FOR).await,
+        false => tracing::warn!("no order to change has come: nothing has changed, and the node ends"),
+    }
+}
+
 /// Answers how much is led here still.
 async fn hand_over<P: Served>(running: &Running<P>) -> usize {
     let begin = Instant::now();
@@ -251,6 +228,10 @@ async fn serve<P: Served>(running: &Arc<Running<P>>, way_in: WayIn) -> anyhow::R
     running.links.answer_status(move || serde_json::to_vec(&asked.status()).unwrap_or_default());
     let drains = running.clone();
     running.links.drain_when_told(move || drains.begin_to_drain());
+    let changes = running.clone();
+    running
+        .links
+        .answer_change(move |words| changes.stopping.answer(&changes.host, || changes.enter_drain(), words));
     network.start(&running.links, &running.host);
     loop {
         let unmet = running.links.unmet();
@@ -303,6 +284,10 @@ async fn serve<P: Served>(running: &Arc<Running<P>>, way_in: WayIn) -> anyhow::R
                 drain(running, &front_end).await;
                 return Ok(());
             }
+            () = running.stopping.stops.notified() => {
+                stop_for_a_change(running, front_end).await;
+                return Ok(());
+            }
         }
         database::log_refusals(std::slice::from_ref(&running.host), &mut refusals);
         running.check()?;
@@ -310,7 +295,13 @@ async fn serve<P: Served>(running: &Arc<Running<P>>, way_in: WayIn) -> anyhow::R
 }
 
 impl<P: Served> Running<P> {
-    fn new(plan: Plan, directory: &DataDir, lives: Lives, host: Arc<Host<P>>, sql: SocketAddr) -> Running<P> {
+    fn new(
+        plan: Plan,
+        directory: &DataDir,
+        lives: Lives,
+        host: Arc<Host<P>>,
+        (sql, data): (SocketAddr, &Path),
+    ) -> Running<P> {
         let starts = lives.starts();
         let life = Life {
             directory: directory.incarnation().0,
@@ -335,6 +326,7 @@ impl<P: Served> Running<P> {
             replicas,
             phase: Mutex::new(Phase::Replaying),
             drains: Notify::new(),
+            stopping: Stopping::new(data),
             sql,
             starts,
             began: Instant::now(),
@@ -354,11 +346,15 @@ impl<P: Served> Running<P> {
 
     /// Errors: it serves no clients, or drains already.
     fn begin_to_drain(&self) -> Result<(), String> {
+        self.enter_drain()?;
+        self.drains.notify_one();
+        Ok(())
+    }
+    fn enter_drain(&self) -> Result<(), String> {
         let mut now = self.phase.lock().expect("nobody panics while holding it");
         match &*now {
             Phase::Serving => {
                 *now = Phase::Draining;
-                self.drains.notify_one();
                 Ok(())
             }
             Phase::Draining => Err("the node drains already".into()),

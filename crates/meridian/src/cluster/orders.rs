@@ -94,10 +94,10 @@ pub async fn replace(args: ReplaceArgs) -> anyhow::Result<()> {
 }
 
 /// Errors: always.
-pub fn refuse(command: &str) -> anyhow::Result<()> {
+pub fn refuse_removal() -> anyhow::Result<()> {
     bail!(
-        "0A000: cluster {command} is not supported: the nodes of a cluster are fixed when it is made, because topologies \
-         are compared and not ordered yet; copy the data into a cluster with the other nodes (COPY TO and COPY FROM), or \
-         replace a lost node (meridian cluster replace)"
+        "0A000: cluster remove is not supported: regions keep their numbers, and what is homed in one would have to move \
+         first; copy the data into a cluster with the other nodes (meridian backup), or replace a lost node (meridian \
+         cluster replace)"
     )
 }

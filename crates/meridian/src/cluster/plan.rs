@@ -11,6 +11,7 @@ use base::time::{MS, US};
 use base::topology::Topology;
 use base::wan::Wan;
 use runtime::tcp::{Hello, Life, Owner, Purpose, Security, Tls};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,6 +44,15 @@ pub struct ClusterArgs {
     /// Round trips between regions, as they are on the way: one for all pairs (60ms), or each (us/eu=82ms,…)
     #[arg(long, env = "MERIDIAN_DISTANCES", value_delimiter = ',', value_name = "TIME | A/B=TIME,…", value_parser = distance)]
     pub distances: Vec<Distance>,
+    /// Regions, the first of --nodes, over which rows are spread that nothing else places; meridian cluster join writes it
+    #[arg(long, env = "MERIDIAN_SPREAD_OVER", value_name = "REGIONS", value_parser = clap::value_parser!(u16).range(1..64))]
+    pub spread_over: Option<u16>,
+    /// Names the last change of the cluster's nodes; meridian cluster join writes it
+    #[arg(long, env = "MERIDIAN_CHANGED", value_name = "ID")]
+    pub changed: Option<String>,
+    /// The node that joined with that change; meridian cluster join writes it
+    #[arg(long, env = "MERIDIAN_JOINED", value_name = "NAME")]
+    pub joined: Option<String>,
     /// Address to answer health checks on: GET /livez and /readyz
     #[arg(long, env = "MERIDIAN_HTTP", value_name = "IP:PORT")]
     pub http: Option<SocketAddr>,
@@ -80,6 +90,11 @@ fn distance(text: &str) -> Result<Distance, String> {
     Ok(Distance { between, round_trip_ns: (ms * MS as f64) as u64 })
 }
 
+/// Settings that come with changes of the cluster.
+pub const SPREAD_OVER: &str = "--spread-over";
+pub const CHANGED: &str = "--changed";
+pub const JOINED: &str = "--joined";
+
 /// Read-only replicas of a region that processes can run. Every node's topology has numbers for them.
 const PLACES: u16 = 8;
 
@@ -113,6 +128,8 @@ pub struct Plan {
     pub database: DatabaseArgs,
     pub cluster: String,
     pub me: NodeId,
+    /// It joined with the last change: it had no directory when the cluster was made.
+    pub joins: bool,
     /// The replica that this process runs; `me` is its region's node then, which another one runs.
     pub replica: Option<String>,
     /// Why no replicas can join this cluster, if so.
@@ -139,6 +156,9 @@ impl ClusterArgs {
             ("--insecure-nodes", self.insecure_nodes),
             ("--distances", !self.distances.is_empty()),
             ("--http", self.http.is_some()),
+            ("--spread-over", self.spread_over.is_some()),
+            ("--changed", self.changed.is_some()),
+            ("--joined", self.joined.is_some()),
         ];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
     }
@@ -168,6 +188,10 @@ impl ClusterArgs {
                  machines' clocks keep, e.g. --clock-bound 5ms, or --clocks unbounded"
             );
         }
+        topology.spread_over = self.spread_over.unwrap_or(0);
+        if usize::from(topology.spread_over) > names.len() {
+            bail!("--spread-over {}: there are {} nodes", topology.spread_over, names.len());
+        }
         let no_replicas = no_replicas(&database, &topology)?;
         match (&no_replicas, &self.replica) {
             (Some(why), Some(name)) => bail!("0A000: --replica {name}: {why}"),
@@ -184,10 +208,17 @@ impl ClusterArgs {
         let mut settings = settings(&database)?;
         settings.push(("--nodes", names.join(",")));
         settings.push(("--distances", told(&database.wan)));
+        let of_changes = [
+            (SPREAD_OVER, self.spread_over.map(|regions| regions.to_string())),
+            (CHANGED, self.changed.clone()),
+            (JOINED, self.joined.clone()),
+        ];
+        settings.extend(of_changes.into_iter().filter_map(|(name, value)| Some((name, value?))));
         Ok(Plan {
             database,
             cluster,
             me: NodeId(me as u16),
+            joins: self.joined.as_deref() == Some(name),
             replica: self.replica.clone(),
             no_replicas,
             nodes: self.nodes.clone(),
@@ -293,6 +324,27 @@ impl Plan {
         let places = topology.node_ids().filter(|node| topology.is_replica(*node));
         let own = places.filter(|node| topology.region_of(*node) == region).collect();
         (topology.nodes.len() - self.nodes.len(), own)
+    }
+    /// The same node in the cluster that a directory was made with. Errors: it was made with none.
+    pub fn before(&self, made_with: &BTreeMap<String, String>) -> anyhow::Result<Plan> {
+        let of = |name: &str| made_with.get(name).map(String::as_str);
+        let needed =
+            |name: &str| of(name).ok_or_else(|| anyhow!("the data directory does not say its {name}"));
+        let nowhere = |name: &str| (name.to_string(), "127.0.0.1:1".to_string());
+        let distances = needed("--distances")?.split(',').filter(|text| !text.is_empty()).map(distance);
+        let cluster = ClusterArgs {
+            nodes: needed("--nodes")?.split(',').map(nowhere).collect(),
+            node: Some(self.name().to_string()),
+            cluster: Some(self.cluster.clone()),
+            insecure_nodes: true,
+            distances: distances.collect::<Result<_, _>>().map_err(|why| anyhow!(why))?,
+            spread_over: of(SPREAD_OVER).map(str::parse).transpose()?,
+            changed: of(CHANGED).map(str::to_string),
+            joined: of(JOINED).map(str::to_string),
+            ..ClusterArgs::default()
+        };
+        let survive = needed("--survive")?.parse()?;
+        cluster.plan(&DatabaseArgs { survive, ..self.database.clone() })
     }
     /// What this process says of itself to others.
     pub fn hello(&self, node: NodeId, name: &str, life: Life) -> Hello {

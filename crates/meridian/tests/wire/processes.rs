@@ -9,56 +9,60 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tokio_postgres::{Client, NoTls};
 
-const NAMES: [&str; 3] = ["us", "eu", "asia"];
+/// The last one joins a cluster of the others.
+const NAMES: [&str; 4] = ["us", "eu", "asia", "ap"];
 /// What one waits for comes long before.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
-fn meridian(arguments: &[&str]) -> Output {
+pub fn meridian(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_meridian")).args(arguments).output().expect("the command runs")
 }
 
-fn said(output: &Output) -> String {
+pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// A directory of a cluster and its processes; gone when the test is.
-struct Processes {
+pub struct Processes {
     directory: PathBuf,
-    children: [Option<Child>; 3],
+    pub children: [Option<Child>; 4],
 }
 
 impl Processes {
-    fn init(name: &str) -> Processes {
+    pub fn init(name: &str) -> Processes {
         Processes::init_with(name, &[])
     }
-    fn init_with(name: &str, flags: &[&str]) -> Processes {
+    pub fn init_with(name: &str, flags: &[&str]) -> Processes {
         let directory = std::env::temp_dir().join(format!("meridian-{}-{name}", std::process::id()));
         _ = std::fs::remove_dir_all(&directory);
         let text = directory.to_str().expect("a plain name");
         let ports = ["cluster", "init", text, "--port", "0", "--node-port", "0", "--http-port", "0"];
         let made = meridian(&[&ports, flags].concat());
         assert!(made.status.success(), "{}", said(&made));
-        Processes { directory, children: [None, None, None] }
+        Processes { directory, children: [None, None, None, None] }
     }
-    fn config(&self, n: usize) -> String {
+    pub fn config(&self, n: usize) -> String {
         self.directory.join(format!("{}.toml", NAMES[n])).display().to_string()
     }
-    fn port(&self, n: usize) -> u16 {
+    pub fn data(&self, n: usize) -> PathBuf {
+        self.directory.join(NAMES[n])
+    }
+    pub fn port(&self, n: usize) -> u16 {
         self.setting(n, "port").parse().expect("a number")
     }
-    fn http_address(&self, n: usize) -> String {
+    pub fn http_address(&self, n: usize) -> String {
         self.setting(n, "http").trim_matches('"').to_string()
     }
     /// What a node's file says.
-    fn setting(&self, n: usize, key: &str) -> String {
+    pub fn setting(&self, n: usize, key: &str) -> String {
         let text = std::fs::read_to_string(self.config(n)).expect("it was made");
         let mut found = text.lines().filter_map(|line| line.strip_prefix(&format!("{key} = ")));
         found.next().expect("it is there").to_string()
     }
-    fn certs(&self) -> String {
+    pub fn certs(&self) -> String {
         self.directory.join("certs").display().to_string()
     }
-    fn start(&mut self, n: usize) {
+    pub fn start(&mut self, n: usize) {
         let child = Command::new(env!("CARGO_BIN_EXE_meridian"))
             .args(["start", "--config", &self.config(n)])
             .stdout(Stdio::null())
@@ -66,13 +70,13 @@ impl Processes {
         self.children[n] = Some(child.expect("the command starts"));
     }
     /// Without warning.
-    fn kill(&mut self, n: usize) {
+    pub fn kill(&mut self, n: usize) {
         let mut child = self.children[n].take().expect("it runs");
         child.kill().unwrap();
         child.wait().unwrap();
     }
     /// Status and body of a health check; empty while nobody listens.
-    fn probe(&self, n: usize, path: &str) -> String {
+    pub fn probe(&self, n: usize, path: &str) -> String {
         let mut answer = String::new();
         if let Ok(mut stream) = TcpStream::connect(self.http_address(n)) {
             _ = write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -80,14 +84,14 @@ impl Processes {
         }
         answer
     }
-    fn wait_ready(&self, n: usize) {
+    pub fn wait_ready(&self, n: usize) {
         let begin = Instant::now();
         while !self.probe(n, "/readyz").starts_with("HTTP/1.1 200") {
             assert!(begin.elapsed() < PATIENCE, "{}: {}", NAMES[n], self.probe(n, "/readyz"));
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-    async fn session(&self, n: usize) -> Client {
+    pub async fn session(&self, n: usize) -> Client {
         let port = self.port(n);
         let config = format!("host=127.0.0.1 port={port} user=tester dbname=meridian");
         let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("it accepts");
@@ -95,7 +99,7 @@ impl Processes {
         client
     }
     /// What a node says that is started and has to end by itself.
-    fn refused(&self, n: usize, more: &[&str]) -> String {
+    pub fn refused(&self, n: usize, more: &[&str]) -> String {
         let config = self.config(n);
         let arguments: Vec<&str> =
             ["start", "--config", &config].into_iter().chain(more.iter().copied()).collect();
@@ -116,7 +120,7 @@ impl Drop for Processes {
 }
 
 /// Until it succeeds: while a region is being taken over, statements that need it are refused.
-async fn run_in_the_end(client: &Client, sql: &str) {
+pub async fn run_in_the_end(client: &Client, sql: &str) {
     let begin = Instant::now();
     while let Err(error) = client.batch_execute(sql).await {
         assert!(begin.elapsed() < PATIENCE && !client.is_closed(), "{sql}: {error:?}");

@@ -344,3 +344,85 @@ fn a_transaction_is_evaluated_where_all_of_its_participants_are() {
     let refused = half.evaluate(&transaction, Rank(1)).unwrap_err();
     assert!(refused.message.contains("where there is a copy of"), "{refused}");
 }
+
+fn topology_of(regions: &[&str]) -> Arc<Topology> {
+    let topology = Topology::one_node_per_region(Wan::uniform("test", regions, 1, 1), 1).replicated();
+    Arc::new(Topology { spread_over: 2, ..topology })
+}
+
+/// All that a node of a cluster of two regions has, with a table like this that holds these rows, each where it belongs;
+/// as it is when a third region has joined.
+fn grown(table: Table, rows: &[(i64, &str)]) -> Result<Data, Unreadable> {
+    let (before, after) = (topology_of(&["us", "eu"]), topology_of(&["us", "eu", "ap"]));
+    let mut data = Data::new(before.clone(), Arc::default(), before.copies_at(NodeId(0)));
+    let mut sequence = 0;
+    let mut run = |data: &mut Data, program: TxnProgram, partitions: Vec<PartitionId>| {
+        sequence += 1;
+        let mut access = AccessSet::default();
+        partitions.iter().for_each(|p| access.add(*p, Granule::Partition, AccessMode::Write));
+        let transaction = Transaction {
+            id: TxnId { coordinator: NodeId(0), incarnation: 1, sequence },
+            program: Arc::new(program),
+            access: Arc::new(access),
+            min_rank: Rank::ZERO,
+            after: Rank::ZERO,
+            homes: None,
+        };
+        let place = Place::new(Rank(sequence), transaction.id);
+        let gathered: BTreeMap<PartitionId, Gathered> =
+            partitions.iter().map(|p| (*p, data.gather(*p, &transaction))).collect();
+        partitions.iter().for_each(|p| _ = data.apply(*p, &transaction, place, &gathered));
+    };
+    let create = SchemaChange {
+        database: Default::default(),
+        base_version: 0,
+        actions: vec![SchemaAction::CreateTable(table.clone())],
+    };
+    run(&mut data, TxnProgram::Schema(create), before.partition_ids().collect());
+    for (id, name) in rows {
+        let values = [Datum::Int(*id), Datum::Int(1), Datum::text(*name)];
+        let at = match table.locate_row(&values, &before) {
+            Location::One(partition) => vec![partition],
+            Location::Everywhere => before.partition_ids().collect(),
+        };
+        let version = data.catalog().table(T).expect("created").version;
+        let row = Row::of(&values);
+        let (rows, on_conflict) = (vec![row], OnConflict::Fail);
+        let insert =
+            Statement::Insert { table: T, schema_version: version, rows, on_conflict, returning: None };
+        run(&mut data, TxnProgram::Statements(vec![insert]), at);
+    }
+    // As a restart takes it.
+    let mut next = Data::new(after.clone(), Arc::default(), after.copies_at(NodeId(0)));
+    data.begin_copy(OTHER, &before.partition_ids().collect::<Vec<_>>());
+    while let Ok(Some((partition, block))) = data.next_block(OTHER) {
+        next.restore(partition, &block);
+    }
+    next.extend(&before, &after).map(|()| next)
+}
+
+#[test]
+fn a_new_partition_begins_with_the_catalog_and_what_every_partition_has() {
+    let new = PartitionId(2);
+    let everywhere = Table { placement: Placement::Replicated, ..table() };
+    let data = grown(everywhere, &[(1, "a"), (2, "b")]).unwrap();
+    assert!(data.store(new).catalog().table(T).is_some());
+    for id in [1, 2] {
+        assert!(data.has_row(new, T, &Key::of(&[Datum::Int(id)])), "row {id}");
+    }
+    let spread = grown(table(), &[(1, "a"), (2, "b"), (3, "c")]).unwrap();
+    assert_eq!(spread.store(new).row_count(T), 0, "rows stay where they are");
+    assert_eq!(spread.row_count(T), 3);
+}
+
+#[test]
+fn rows_that_name_the_new_region_keep_it_out() {
+    let named = Table {
+        primary_key: vec![2, 0],
+        placement: Placement::HomeBy { column: 2, regions: RegionMap::Name },
+        ..table()
+    };
+    assert!(grown(named.clone(), &[(1, "us"), (2, "mars")]).is_ok());
+    let why = grown(named, &[(1, "us"), (2, "ap")]).err().expect("it would be elsewhere").0;
+    assert!(why.contains("rows of table t with name = 'ap'"), "{why}");
+}

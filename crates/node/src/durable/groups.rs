@@ -50,6 +50,7 @@ impl Groups {
             partitions: partitions.collect(),
             clock_bound_ns: topology.clock_bound_ns,
             unbounded_clocks: topology.unbounded_clocks,
+            spread_over: topology.spread_over,
         }
     }
 }

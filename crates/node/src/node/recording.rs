@@ -40,6 +40,18 @@ impl<E: Engine> Node<E> {
         self.engine_effects(now, effects, out);
     }
 
+    /// A node that has come back with what its disk has of another topology, and goes on in this one. `change`: its engine
+    /// does the same. Errors: it cannot.
+    pub fn changed(
+        mut self,
+        before: &Topology,
+        change: impl FnOnce(E, &mut dyn Executor) -> Result<E, Unreadable>,
+    ) -> Result<Node<E>, Unreadable> {
+        let engine = change(self.engine, &mut self.data)?;
+        self.data.extend(before, &self.topology)?;
+        Ok(Node { engine, ..self })
+    }
+
     fn take_state(&mut self) -> Result<(), Unreadable> {
         let state = std::mem::take(&mut self.told.recording.taken);
         if state.is_empty() { Ok(()) } else { self.engine.restore(&state) }

@@ -227,11 +227,17 @@ fn judge(links: &TcpLinks, theirs: &Hello, shown: Option<&Owner>) -> Result<(), 
     let not_for_this = || Refusal::NotForThis { shows: shown.map(Owner::to_string).unwrap_or_default() };
     let node = match (theirs.purpose, shown) {
         (Purpose::Status, _) => return Ok(()),
-        (Purpose::Drain | Purpose::DrainReplica, Some(Owner::Client(name))) if name != OPERATOR => {
+        (Purpose::Drain | Purpose::DrainReplica | Purpose::Change, Some(Owner::Client(name)))
+            if name != OPERATOR =>
+        {
             return Err(not_for_this());
         }
-        (Purpose::Drain | Purpose::DrainReplica, Some(Owner::Replica(_))) => return Err(not_for_this()),
-        (Purpose::Drain | Purpose::DrainReplica, _) => return links.hello.check_same_cluster(theirs),
+        (Purpose::Drain | Purpose::DrainReplica | Purpose::Change, Some(Owner::Replica(_))) => {
+            return Err(not_for_this());
+        }
+        (Purpose::Drain | Purpose::DrainReplica | Purpose::Change, _) => {
+            return links.hello.check_same_cluster(theirs);
+        }
         (Purpose::Register, None) => return links.hello.check_cluster(theirs),
         (Purpose::Register, Some(Owner::Replica(name))) => {
             links.hello.check_cluster(theirs)?;
@@ -290,6 +296,7 @@ async fn answer_question(links: &TcpLinks, theirs: &Hello, stream: &mut Box<dyn 
             tracing::info!(operator = %theirs.name, replica = %theirs.about, "an operator drains a replica");
             told(links.drain_replica(&theirs.about).map(|()| links.hello.life.starts))
         }
+        Purpose::Change => links.change(&theirs.about),
         Purpose::Register => codec::encode(&links.register(&theirs.name)),
         Purpose::Status | Purpose::Messages | Purpose::Follow => links.status(),
     };

@@ -41,6 +41,8 @@ pub enum Purpose {
     Register,
     /// An operator wants a replica of the receiver's region to drain and to end.
     DrainReplica,
+    /// An operator changes the nodes of the cluster; what the receiver is to do is said in [`Hello::about`].
+    Change,
 }
 
 impl Purpose {
@@ -74,7 +76,7 @@ pub struct Hello {
     pub life: Life,
     /// The program's version, for whoever reads logs.
     pub program: String,
-    /// What a question is about: the name of a replica; else nothing.
+    /// What a question is about: the name of a replica, a step of a change; else nothing.
     pub about: String,
 }
 

@@ -37,6 +37,9 @@ type Status = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
 /// What an operator's order is answered.
 type Order = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
+/// Answers words of an operator in the node's own form.
+type Ask = Box<dyn Fn(&str) -> Vec<u8> + Send + Sync>;
+
 /// A node's way to its peers.
 pub struct TcpLinks {
     pub(super) hello: Hello,
@@ -48,6 +51,7 @@ pub struct TcpLinks {
     lives: Mutex<Lives>,
     status: OnceLock<Status>,
     drain: OnceLock<Order>,
+    change: OnceLock<Ask>,
     ended: OnceLock<String>,
     /// Why connections were refused lately, and when that was logged.
     refused: Mutex<Vec<(String, Instant)>>,
@@ -134,6 +138,7 @@ impl TcpLinks {
             lives: Mutex::new(options.lives),
             status: OnceLock::new(),
             drain: OnceLock::new(),
+            change: OnceLock::new(),
             ended: OnceLock::new(),
             refused: Mutex::default(),
         }
@@ -172,7 +177,7 @@ impl TcpLinks {
     /// Nodes that have never been heard.
     pub fn unmet(&self) -> Vec<String> {
         let lives = self.lives.lock();
-        let unmet = self.others().filter(|peer| lives.known(&peer.name).is_none());
+        let unmet = self.others().filter(|peer| lives.is_unmet(&peer.name));
         unmet.map(|peer| peer.name.clone()).collect()
     }
 
@@ -190,6 +195,13 @@ impl TcpLinks {
     }
     pub(super) fn drain(&self) -> Result<(), String> {
         self.drain.get().map_or_else(|| Err("the node has not recovered yet".into()), |drain| drain())
+    }
+    /// Says how operators are answered who change the cluster.
+    pub fn answer_change(&self, answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) {
+        _ = self.change.set(Box::new(answer));
+    }
+    pub(super) fn change(&self, words: &str) -> Vec<u8> {
+        self.change.get().map(|answer| answer(words)).unwrap_or_default()
     }
     /// The directory of a peer is lost: another one may take its place. Answers its last life that is known here.
     pub(super) fn give_up(&self, name: &str) -> Result<u64, String> {

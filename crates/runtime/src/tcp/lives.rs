@@ -7,7 +7,7 @@
 use super::handshake::{GIVEN_UP, KnownLife, Life};
 use crate::disk_error::{DiskError, io};
 use crate::files::sync_directory;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ pub struct Lives {
     /// The last life of the directory that this one replaces; 0: it replaces none.
     replaces: u64,
     known: BTreeMap<String, KnownLife>,
+    /// Peers that have to be heard once more before this node serves clients: the cluster has changed.
+    awaited: BTreeSet<String>,
 }
 
 pub(crate) const FILE: &str = "lives";
@@ -47,7 +49,7 @@ impl Lives {
 
     /// Of a process that promises nothing beyond its end: a replica.
     pub fn of_process() -> Lives {
-        Lives { directory: None, starts: 0, replaces: 0, known: BTreeMap::new() }
+        Lives { directory: None, starts: 0, replaces: 0, known: BTreeMap::new(), awaited: BTreeSet::new() }
     }
 
     fn read(&mut self, line: &str) -> Option<()> {
@@ -55,6 +57,7 @@ impl Lives {
         match words[..] {
             ["starts", starts] => self.starts = starts.parse().ok()?,
             ["replaces", lives] => self.replaces = lives.parse().ok()?,
+            ["awaits", name] => _ = self.awaited.insert(name.to_string()),
             ["peer", name, directory, starts] => {
                 let life = KnownLife {
                     directory: directory.parse().ok()?,
@@ -77,6 +80,7 @@ impl Lives {
         for (name, life) in &self.known {
             text.push_str(&format!("peer {name} {} {}\n", life.directory, life.starts));
         }
+        self.awaited.iter().for_each(|name| text.push_str(&format!("awaits {name}\n")));
         let (path, new) = (directory.join(FILE), directory.join(format!("{FILE}.new")));
         let mut file = File::create(&new).map_err(io(&new, "make"))?;
         file.write_all(text.as_bytes()).map_err(io(&new, "write"))?;
@@ -98,7 +102,7 @@ impl Lives {
             return Err(DiskError::Foreign { path: directory.to_path_buf(), why });
         }
         let directory = Some(directory.to_path_buf());
-        let lives = Lives { directory, starts: last, replaces: last, known: BTreeMap::new() };
+        let lives = Lives { directory, starts: last, replaces: last, ..Lives::of_process() };
         lives.write()
     }
     /// The last life of the directory that this one replaces, if it replaces one.
@@ -121,12 +125,22 @@ impl Lives {
     pub fn known(&self, name: &str) -> Option<KnownLife> {
         self.known.get(name).copied()
     }
+    /// The cluster has changed: these peers have to be heard again.
+    pub fn await_again(&mut self, names: impl Iterator<Item = String>) -> Result<(), DiskError> {
+        self.awaited = names.collect();
+        self.write()
+    }
+    /// Whether a peer has to be heard before this node may go on.
+    pub fn is_unmet(&self, name: &str) -> bool {
+        self.awaited.contains(name) || !self.known.contains_key(name)
+    }
     /// A peer was taken in this life.
     pub fn heard(&mut self, name: &str, life: Life) -> Result<(), DiskError> {
         let heard = KnownLife { directory: life.directory, starts: life.starts, process: Some(life.process) };
         let before = self.known.insert(name.to_string(), heard);
         let is_written =
             before.is_some_and(|before| (before.directory, before.starts) == (heard.directory, heard.starts));
+        let is_written = is_written & !self.awaited.remove(name);
         if is_written { Ok(()) } else { self.write() }
     }
 }
@@ -146,6 +160,13 @@ mod tests {
         assert_eq!(lives.starts(), 2);
         assert_eq!(lives.known("eu"), Some(KnownLife { directory: 7, starts: 2, process: None }));
         let mut lives = lives;
+        assert!(!lives.is_unmet("eu") && lives.is_unmet("asia"));
+        lives.await_again(["eu".to_string()].into_iter()).unwrap();
+        let mut again = Lives::begin(&scratch.0).unwrap();
+        assert!(again.is_unmet("eu"), "it was heard before the cluster changed");
+        again.heard("eu", Life { directory: 7, starts: 2, process: 9 }).unwrap();
+        lives = Lives::begin(&scratch.0).unwrap();
+        assert!(!lives.is_unmet("eu"));
         assert_eq!(lives.give_up("eu").unwrap(), 2);
         let given_up = KnownLife { directory: GIVEN_UP, starts: 2, process: None };
         assert_eq!(Lives::begin(&scratch.0).unwrap().known("eu"), Some(given_up));

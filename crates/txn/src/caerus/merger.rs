@@ -132,6 +132,10 @@ impl Merger {
     pub fn is_settled(&self) -> bool {
         self.unordered == 0 && self.pending.is_empty() && self.kept.is_empty()
     }
+    /// All that was merged has its place, and has executed here.
+    pub fn has_executed_all(&self) -> bool {
+        self.unordered == 0 && self.pending.is_empty()
+    }
     /// Those that take part here and have not executed, by the lower bound of their rank.
     pub fn pending(&self) -> impl Iterator<Item = Ref> + '_ {
         self.pending.iter().map(|(_, slot)| self.graph.at(*slot))

@@ -79,6 +79,8 @@
 //!
 //! A client that got no answer repeats its request, by name, at any gateway; see `requests`.
 //!
+//! Regions are added, and K and distances change, between two lives of all nodes; see `change`.
+//!
 //! What is not here: a region of several nodes with copies comes back without its memory only if another one deals
 //! the same copies to as many nodes (a copy is taken from one node, as of one moment).
 //!
@@ -87,6 +89,7 @@
 mod asking;
 mod availability;
 mod calibrating;
+mod change;
 mod claims;
 mod closing;
 mod cluster;
@@ -123,6 +126,7 @@ mod state;
 mod tests;
 mod wakes;
 mod work;
+pub use change::Point;
 pub use cluster::comes_back;
 pub use message::{Message, SequenceId, Timer};
 pub use options::{FutureRanks, Mutant, Options, Records};

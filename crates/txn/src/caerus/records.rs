@@ -41,13 +41,13 @@ use serde::{Deserialize, Serialize};
 
 /// A node in a checkpoint, beside its rows.
 #[derive(Serialize, Deserialize)]
-struct Checkpoint {
-    image: Image,
-    logs: Vec<Kept<Entry>>,
-    lives: Lives,
-    clock: Time,
+pub(super) struct Checkpoint {
+    pub image: Image,
+    pub logs: Vec<Kept<Entry>>,
+    pub lives: Lives,
+    pub clock: Time,
     /// Of other nodes, which may let go of them once this one has executed.
-    reads: Vec<Reads>,
+    pub reads: Vec<Reads>,
 }
 
 impl Caerus {
@@ -136,15 +136,21 @@ impl Caerus {
     }
 
     pub(super) fn checkpoint(&self) -> Vec<u8> {
+        codec::encode(&self.checkpointed())
+    }
+    pub(super) fn checkpointed(&self) -> Checkpoint {
         let logs = self.logs.iter().map(|log| log.kept()).collect();
         let (image, lives) = (self.merged_image(), self.logs.lives().clone());
         let mut reads = self.scheduler.pending_reads(&self.cluster, &self.merger);
         reads.extend(self.life.recorded.reads.iter().cloned());
-        codec::encode(&Checkpoint { image, logs, lives, clock: self.life.recorded.clock, reads })
+        Checkpoint { image, logs, lives, clock: self.life.recorded.clock, reads }
     }
 
     pub(super) fn take_checkpoint(&mut self, bytes: &[u8]) -> Result<(), Unreadable> {
-        let Checkpoint { image, logs, lives, clock, reads } = read("a checkpoint's state", bytes)?;
+        self.stand_as(read("a checkpoint's state", bytes)?)
+    }
+    pub(super) fn stand_as(&mut self, checkpoint: Checkpoint) -> Result<(), Unreadable> {
+        let Checkpoint { image, logs, lives, clock, reads } = checkpoint;
         if logs.len() != self.logs.len() {
             let why = format!("a checkpoint has {} sequences, this cluster {}", logs.len(), self.logs.len());
             return Err(Unreadable(why));

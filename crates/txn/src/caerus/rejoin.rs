@@ -91,7 +91,8 @@ impl Caerus {
         }
         let voters = self.cluster.sequencers.iter().flatten().count();
         let (needed, forgot) = (self.cluster.answers_needed(), joining.others.len() + 1);
-        if voters - forgot < needed {
+        let asks_nobody = self.life.is_new() && !self.cluster.survives();
+        if voters - forgot < needed && !asks_nobody {
             let error = SqlError::new(state, format!("region {region} has lost its memory for good"));
             let copies = self
                 .cluster
@@ -112,7 +113,9 @@ impl Caerus {
                     ),
             );
         }
-        let error = SqlError::new(state, format!("region {region} has lost its memory and is coming back"));
+        let what =
+            if self.life.is_new() { "joins the cluster" } else { "has lost its memory and is coming back" };
+        let error = SqlError::new(state, format!("region {region} {what}"));
         let progress = match (joining.of, &joining.answers) {
             (_, Some(answers)) => format!("It has a copy and the word of {} other regions.", answers.len()),
             (Some(of), None) => format!("It has {} of {of} blocks of another region's copy.", joining.next),
@@ -126,6 +129,9 @@ impl Caerus {
 
     /// Its disk is that of a node that was not whole yet: it goes by its present life.
     pub(super) fn begin_later_life(&mut self) {
+        if self.life.is_new() && !self.cluster.survives() {
+            return; // It has said nothing that would have to be forgotten.
+        }
         let (me, born) = (self.cluster.me, self.life.born());
         self.logs.reborn(&self.cluster, me, born);
     }
@@ -259,6 +265,10 @@ impl Caerus {
         self.forget_merged();
         self.take_over(image);
         self.life.joining_mut().expect("just found").answers = Some(BTreeMap::new());
+        if self.life.is_new() && !self.cluster.survives() {
+            // Nobody else can lead what others lead, and they keep all that is behind this copy.
+            return self.become_whole(now, out);
+        }
         // A node that does not vote is bound by nothing, but what it lacks behind its copy may be gone as well.
         self.ask_standings(now, out);
     }

@@ -59,7 +59,7 @@ impl Caerus {
     }
 
     /// `leads`: it leads from the beginning what its region orders.
-    fn with(cluster: Cluster, incarnation: u32, leads: bool) -> Caerus {
+    pub(super) fn with(cluster: Cluster, incarnation: u32, leads: bool) -> Caerus {
         Caerus {
             life: Life::new(incarnation),
             gateway: Gateway::new(incarnation),
@@ -338,13 +338,16 @@ impl Caerus {
     /// Whether something is under way here. Readers that wait do not count: there are always some that follow
     /// the streams.
     fn is_busy(&self) -> bool {
-        !(self.life.is_running()
-            && self.life.donor.is_idle()
+        !(self.is_settled() && self.life.donor.is_idle())
+    }
+    /// Nothing is under way here, but perhaps copies that others take.
+    pub(super) fn is_settled(&self) -> bool {
+        self.life.is_running()
             && self.gateway.is_settled()
             && self.merger.is_settled()
             && self.scheduler.is_settled()
             && self.readers.is_settled()
-            && self.logs.is_settled())
+            && self.logs.is_settled()
     }
 
     /// Lets out the answers that may go, and sees to it that the next one will.

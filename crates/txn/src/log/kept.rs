@@ -60,6 +60,29 @@ pub struct Kept<E> {
     pub(super) staged: Vec<E>,
 }
 
+impl<E> Kept<E> {
+    /// The same log among other nodes, which all have all of it: its terms begin anew with the one that its home region
+    /// leads in, and whoever leads goes on above what was told (`floor`). `None`: something of it is not merged.
+    pub fn begun_anew(self, home: Term, floor: Grant) -> Option<Kept<E>> {
+        let end = self.first + self.entries.len() as u64;
+        if self.merged != end || !self.staged.is_empty() {
+            return None;
+        }
+        Some(Kept {
+            promised: home,
+            highest: home,
+            accepted: home,
+            hearing: home,
+            granted: self.granted.max(floor),
+            first: end,
+            entries: Vec::new(),
+            since: end,
+            from: end,
+            ..self
+        })
+    }
+}
+
 /// What is known of a log's records.
 #[derive(Clone, Debug)]
 pub(super) struct Disk<E> {
@@ -109,6 +132,10 @@ impl<E> Disk<E> {
     pub fn claim(&mut self, claimed: u64) -> u64 {
         self.claimed = self.claimed.max(claimed);
         self.claimed.min(self.synced)
+    }
+    /// Entries before this are on this node's disk.
+    pub fn synced(&self) -> u64 {
+        self.synced
     }
     pub fn ceiling(&self) -> Grant {
         self.ceiling

@@ -25,7 +25,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    pub(crate) fn max(self, other: Grant) -> Grant {
+    pub fn max(self, other: Grant) -> Grant {
         Grant { closed: self.closed.max(other.closed), collected: self.collected.max(other.collected) }
     }
 }

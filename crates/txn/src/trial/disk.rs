@@ -10,8 +10,10 @@ use super::world::{Event, Subject, World};
 use crate::engine::{EngineEffect, Executor, Record};
 use crate::timers::Alarms;
 use base::rng::Rng;
+use base::topology::Topology;
 use base::{NodeId, PartitionId, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Faults of hosts and disks that tests plant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +64,25 @@ struct Disk<M> {
     kept: VecDeque<Checkpoint>,
     /// An earlier one was lost.
     is_replaced: bool,
+    /// Its node was not there when the cluster was made.
+    is_new: bool,
+}
+
+impl<M> Default for Disk<M> {
+    fn default() -> Self {
+        Disk {
+            life: 0,
+            records: Vec::new(),
+            stable: 0,
+            begun: 0,
+            is_syncing: false,
+            held: VecDeque::new(),
+            writing: None,
+            kept: VecDeque::new(),
+            is_replaced: false,
+            is_new: false,
+        }
+    }
 }
 
 #[derive(Clone, Default)]
@@ -73,18 +94,7 @@ struct Checkpoint {
 
 impl<M> Disks<M> {
     pub fn new(seed: u64, nodes: usize, habits: Habits) -> Disks<M> {
-        let disk = || Disk {
-            life: 0,
-            records: Vec::new(),
-            stable: 0,
-            begun: 0,
-            is_syncing: false,
-            held: VecDeque::new(),
-            writing: None,
-            kept: VecDeque::new(),
-            is_replaced: false,
-        };
-        let (nodes, rng) = ((0..nodes).map(|_| disk()).collect(), Rng::new(seed).fork("disks"));
+        let (nodes, rng) = ((0..nodes).map(|_| Disk::default()).collect(), Rng::new(seed).fork("disks"));
         Disks { habits, rng, nodes, crashes: 0, checkpoints: 0, replayed: 0 }
     }
 }
@@ -254,8 +264,33 @@ impl<E: Subject> World<E> {
     /// A node comes back with what its disk has; it starts once its clock shows more than it may have shown before.
     pub(super) fn restart(&mut self, node: NodeId) {
         let n = usize::from(node.0);
+        let (engine, rows, clock) = self.recovered(node);
+        let disks = self.disks.as_mut().expect("the world has disks");
+        let bound = if self.topology.unbounded_clocks { 0 } else { self.topology.clock_bound_ns as i64 };
+        self.skews[n] = if bound > 0 { disks.rng.between(-bound, bound) } else { self.skews[n] };
+        (self.nodes[n], self.rows[n]) = (engine, rows);
+        self.alarms[n] = Alarms::default();
+        self.watermarks[n] = base::Rank::ZERO;
+        self.streams.retain(|(at, _), _| *at != node);
+        self.closes.retain(|_, (_, at, _)| *at != node);
+        self.finds.retain(|_, (_, at, ..)| *at != node);
+        let (closes, finds) = (&self.closes, &self.finds);
+        self.closed.retain(|ticket, _| closes.contains_key(ticket));
+        self.found.retain(|ticket, _| finds.contains_key(ticket));
+        self.forgot.insert(node);
+        let starts_at = Time((clock.0 as i64 - self.skews[n] + 1).max(self.now.0 as i64) as u64);
+        self.schedule(starts_at, Event::Start { node });
+    }
+
+    /// A node as its disk brings it back, and what its clock may have shown.
+    pub fn recovered(&mut self, node: NodeId) -> (E, Rows, Time) {
+        let n = usize::from(node.0);
         self.lives += 1;
-        let make = if self.disk(node).is_replaced { E::replaced } else { E::reborn };
+        let make = match self.disk(node) {
+            Disk { is_new: true, .. } => E::joining,
+            Disk { is_replaced: true, .. } => E::replaced,
+            _ => E::reborn,
+        };
         let mut engine = make(self.topology.clone(), node, self.lives, self.options.clone());
         let mut rows = Rows::default();
         rows.pauses_max = self.rows[n].pauses_max;
@@ -276,20 +311,47 @@ impl<E: Subject> World<E> {
             engine.replay(record, &mut rows).unwrap_or_else(|why| panic!("record {at} of {node}: {why}"));
         }
         let clock = engine.recovered();
-        let bound = if self.topology.unbounded_clocks { 0 } else { self.topology.clock_bound_ns as i64 };
-        self.skews[n] = if bound > 0 { disks.rng.between(-bound, bound) } else { self.skews[n] };
-        (self.nodes[n], self.rows[n]) = (engine, rows);
-        self.alarms[n] = Alarms::default();
-        self.watermarks[n] = base::Rank::ZERO;
-        self.streams.retain(|(at, _), _| *at != node);
-        self.closes.retain(|_, (_, at, _)| *at != node);
-        self.finds.retain(|_, (_, at, ..)| *at != node);
-        let (closes, finds) = (&self.closes, &self.finds);
-        self.closed.retain(|ticket, _| closes.contains_key(ticket));
-        self.found.retain(|ticket, _| finds.contains_key(ticket));
-        self.forgot.insert(node);
-        let starts_at = Time((clock.0 as i64 - self.skews[n] + 1).max(self.now.0 as i64) as u64);
-        self.schedule(starts_at, Event::Start { node });
+        (engine, rows, clock)
+    }
+
+    /// Every node has stopped, and comes back as this one; those that the new topology has beside them begin.
+    pub fn become_cluster(&mut self, topology: Topology, options: E::Options, changed: Vec<(E, Rows)>) {
+        topology.check();
+        (self.topology, self.options) = (Arc::new(topology), options);
+        self.events.clear();
+        (self.closes, self.closed) = (BTreeMap::new(), BTreeMap::new());
+        self.streams.clear();
+        let count = self.topology.nodes.len();
+        let before = changed.len();
+        self.skews.resize(count, 0);
+        self.alarms = vec![Alarms::default(); count];
+        self.watermarks = vec![base::Rank::ZERO; count];
+        (self.nodes, self.rows) = changed.into_iter().unzip();
+        let partitions = |node| self.topology.copies_at(node).collect::<Vec<PartitionId>>();
+        let disks = self.disks.as_mut().expect("the world has disks");
+        for (n, disk) in disks.nodes.iter_mut().enumerate() {
+            let (node, position) = (NodeId(n as u16), disk.records.len());
+            self.rows[n].begin_copy(node, &partitions(node));
+            let blocks = std::iter::from_fn(|| self.rows[n].next_block(node).expect("it was begun"));
+            let checkpoint = Checkpoint { position, state: self.nodes[n].image(), rows: blocks.collect() };
+            self.rows[n].end_copy(node);
+            disk.kept = VecDeque::from([checkpoint.clone(), checkpoint]);
+            disk.records.fill(None);
+            disk.held.clear();
+            disk.life += 1;
+            (disk.stable, disk.begun, disk.is_syncing, disk.writing) = (position, position, false, None);
+        }
+        for node in (before..count).map(|n| NodeId(n as u16)) {
+            self.lives += 1;
+            disks.nodes.push(Disk { is_new: true, ..Disk::default() });
+            self.nodes.push(E::joining(self.topology.clone(), node, self.lives, self.options.clone()));
+            self.rows.push(Rows::default());
+        }
+        for node in self.topology.node_ids() {
+            self.forgot.insert(node);
+            // Their clocks show more than they may have shown before.
+            self.schedule(self.now + 2 * base::time::SECOND, Event::Start { node });
+        }
     }
 
     pub(super) fn start_again(&mut self, node: NodeId) {

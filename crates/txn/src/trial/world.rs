@@ -32,6 +32,10 @@ pub trait Subject: Engine + Sized {
     fn reborn(_: Arc<Topology>, _: NodeId, _incarnation: u32, _: Self::Options) -> Self {
         panic!("this engine keeps no records")
     }
+    /// The same of a node that was not there when the cluster was made.
+    fn joining(_: Arc<Topology>, _: NodeId, _incarnation: u32, _: Self::Options) -> Self {
+        panic!("nobody joins a cluster of this engine")
+    }
     /// The same of a node that has lost its disk, before it takes what the new one has.
     fn replaced(_: Arc<Topology>, _: NodeId, _incarnation: u32, _: Self::Options) -> Self {
         panic!("this engine keeps no records")

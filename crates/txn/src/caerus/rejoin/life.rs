@@ -16,6 +16,8 @@ pub(in crate::caerus) struct Life {
     /// The incarnation that it began with.
     born: u32,
     mode: Mode,
+    /// There is nothing that it could have forgotten.
+    is_new: bool,
     /// Nobody keeps any more what this node lacks of a sequence: it was silent for too long.
     left_behind: Option<SequenceId>,
     /// It was lost before, and came back so.
@@ -38,6 +40,7 @@ impl Life {
         Life {
             born,
             mode: Mode::Running,
+            is_new: false,
             left_behind: None,
             rejoined: None,
             donor: Donor::default(),
@@ -48,12 +51,20 @@ impl Life {
     pub fn recovering(born: u32, refused: Option<Refused>) -> Life {
         Life { mode: Mode::Recovering(Box::new(Joining::new(born, refused))), ..Life::new(born) }
     }
+    /// The node is new: it has never had a memory.
+    pub fn beginning(born: u32, refused: Option<Refused>) -> Life {
+        Life { is_new: true, ..Life::recovering(born, refused) }
+    }
     /// The incarnation that this memory began with; names the links to sequencers.
     pub fn born(&self) -> u32 {
         self.born
     }
     pub fn is_running(&self) -> bool {
         matches!(self.mode, Mode::Running)
+    }
+    /// It is not whole, and has forgotten nothing.
+    pub fn is_new(&self) -> bool {
+        self.is_new && !self.is_running()
     }
     /// It is not whole and may be one day.
     pub fn may_come_back(&self) -> bool {

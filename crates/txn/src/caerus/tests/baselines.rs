@@ -210,7 +210,8 @@ fn three_inside(routing: Routing, mutant: Option<Mutant>) -> World {
         partitions.push(PartitionSpec { region, node, copies });
     }
     let topology =
-        Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false }.replicated();
+        Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false, spread_over: 0 }
+            .replicated();
     let options = Options { replication: three_machines(), ranks: unadjusted(), mutant, ..options(routing) };
     World::with(1, topology, options)
 }

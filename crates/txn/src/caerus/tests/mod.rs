@@ -6,6 +6,7 @@
 mod availability;
 mod baselines;
 mod calibrating;
+mod change;
 mod collecting;
 mod exhaustive;
 mod flushing;
@@ -54,6 +55,9 @@ impl Subject for Caerus {
     }
     fn replaced(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Caerus {
         Caerus::rejoining(topology, me, incarnation, options)
+    }
+    fn joining(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Caerus {
+        Caerus::joining(topology, me, incarnation, options)
     }
 }
 

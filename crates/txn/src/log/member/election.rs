@@ -5,6 +5,7 @@ use super::super::entries::Item;
 use super::super::group::{Fault, Term};
 use super::super::kept::{Change, Kept};
 use super::super::leader::Leader;
+use super::super::link::Outbox;
 use super::super::said::{Grant, Posts, Said, Standing, Tail};
 use super::{Log, Terms};
 use base::{NodeId, Rank, RegionId, Time};
@@ -273,6 +274,27 @@ impl<E: Item> Log<E> {
         }
     }
 
+    // Other nodes; see `caerus::change`.
+
+    /// Where the log ends, if all of it is merged here, and on this node's disk.
+    pub fn point(&self) -> Option<u64> {
+        let end = self.entries.end();
+        let is_merged = self.entries.merged() == end && self.entries.unmerged().next().is_none();
+        let is_kept = self.entries.disk_seen().is_some_and(|disk| disk.synced() >= end);
+        (is_merged && is_kept && self.candidacy.is_none()).then_some(end)
+    }
+    /// All of it is known to be stable.
+    pub fn all_is_stable(&mut self) {
+        self.entries.stable_to(self.entries.end());
+    }
+    /// No more than this was told of the log by this node, or by others because this one let them.
+    pub fn told_at_most(&self) -> Grant {
+        let told = self.leader.as_ref().map_or(Rank::ZERO, |leader| leader.closed());
+        let told = Grant { closed: told.max(self.entries.closed()), collected: self.entries.collected() };
+        let on_disk = self.entries.disk_seen().map(|disk| disk.granted.max(disk.wanted()));
+        self.entries.granted().max(told).max(on_disk.unwrap_or_default())
+    }
+
     // On disk; see `kept`.
 
     /// What has to be remembered is recorded from now on.
@@ -326,8 +348,9 @@ impl<E: Item> Log<E> {
 
     /// For a checkpoint.
     pub fn kept(&self) -> Kept<E> {
-        // With K > 0 the log itself keeps what others may lack.
-        let outbox = self.outbox().filter(|_| self.group.copies == 0);
+        // With K > 0 the log itself keeps what others may lack. Before a node starts again its outbox is of no log.
+        let is_own = |outbox: &&Outbox<E>| self.group.copies == 0 && outbox.end() == self.entries.end();
+        let outbox = self.outbox().filter(is_own);
         let outbox = outbox.map(|outbox| (outbox.first(), outbox.items().cloned().collect()));
         self.entries.to_keep((self.terms.promised, self.terms.highest), outbox)
     }

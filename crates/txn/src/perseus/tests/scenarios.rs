@@ -228,6 +228,7 @@ fn a_gateway_without_rows_coordinates_for_others() {
         partitions: vec![partition(0), partition(1)],
         clock_bound_ns: MS,
         unbounded_clocks: false,
+        spread_over: 0,
     };
     let mut world = World::with(3, topology, Options::default());
     let far = world.submit(2, access("w1.1"));
