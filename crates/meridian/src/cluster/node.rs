@@ -224,14 +224,7 @@ async fn listen(threads: &ConnectionThreads, sql: SocketAddr) -> anyhow::Result<
 
 async fn serve<P: Served>(running: &Arc<Running<P>>, way_in: WayIn) -> anyhow::Result<()> {
     let WayIn { sql, mut network, threads, authenticator, root_password, data, mut tasks, .. } = way_in;
-    let asked = running.clone();
-    running.links.answer_status(move || serde_json::to_vec(&asked.status()).unwrap_or_default());
-    let drains = running.clone();
-    running.links.drain_when_told(move || drains.begin_to_drain());
-    let changes = running.clone();
-    running
-        .links
-        .answer_change(move |words| changes.stopping.answer(&changes.host, || changes.enter_drain(), words));
+    answer_operators(running);
     network.start(&running.links, &running.host);
     loop {
         let unmet = running.links.unmet();
@@ -292,6 +285,17 @@ async fn serve<P: Served>(running: &Arc<Running<P>>, way_in: WayIn) -> anyhow::R
         database::log_refusals(std::slice::from_ref(&running.host), &mut refusals);
         running.check()?;
     }
+}
+
+fn answer_operators<P: Served>(running: &Arc<Running<P>>) {
+    let asked = running.clone();
+    running.links.answer_status(move || serde_json::to_vec(&asked.status()).unwrap_or_default());
+    let drains = running.clone();
+    running.links.drain_when_told(move || drains.begin_to_drain());
+    let changes = running.clone();
+    running
+        .links
+        .answer_change(move |words| changes.stopping.answer(&changes.host, || changes.enter_drain(), words));
 }
 
 impl<P: Served> Running<P> {
