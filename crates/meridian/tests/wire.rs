@@ -30,6 +30,8 @@ mod databases;
 mod ddl;
 #[path = "wire/depth.rs"]
 mod depth;
+#[path = "wire/dice.rs"]
+mod dice;
 #[path = "wire/documented_features.rs"]
 mod documented_features;
 #[path = "wire/dumps.rs"]
@@ -96,6 +98,8 @@ mod scripts;
 mod server;
 #[path = "wire/shapes.rs"]
 mod shapes;
+#[path = "wire/statements.rs"]
+mod statements;
 #[path = "wire/table_locks.rs"]
 mod table_locks;
 #[path = "wire/temporary_tables.rs"]

@@ -70,6 +70,8 @@ pub(super) struct Resolver<'a> {
     is_aggregate: &'a dyn Fn(&str) -> bool,
     /// How many queries further out the query being walked names columns; zero if it names its own alone.
     reach: usize,
+    /// How many lateral subqueries the query being walked is in. What is left of them is not offered.
+    laterals: usize,
     /// Columns of all joins: each has those of both its sides.
     joined_columns: u64,
     /// The query walked last has aliases that its order does not mean, under other names.
@@ -84,6 +86,7 @@ impl<'a> Resolver<'a> {
             outer: Vec::new(),
             is_aggregate,
             reach: 0,
+            laterals: 0,
             joined_columns: 0,
             has_set_aside: false,
         }
@@ -388,9 +391,12 @@ impl<'a> Resolver<'a> {
                     None => Ok(Offer::relation(words.last().cloned().unwrap_or_default(), columns)),
                 }
             }
-            TableFactor::Derived { subquery, alias, .. } => {
+            TableFactor::Derived { lateral, subquery, alias, .. } => {
                 let is_of_values = offer::is_set_of_values(subquery);
-                let columns = self.query(subquery, Place::Relation)?;
+                self.laterals += usize::from(*lateral);
+                let columns = self.query(subquery, Place::Relation);
+                self.laterals -= usize::from(*lateral);
+                let columns = columns?;
                 let Some(alias) = alias else { return Ok(Offer::unknown()) };
                 let columns = self.aliased(columns, alias, true, "table")?;
                 let mut offer = Offer::relation(sql::names::fold(&alias.name), columns);

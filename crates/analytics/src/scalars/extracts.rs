@@ -34,10 +34,12 @@ pub(super) fn settled(unit: &Expr, at: &Expr, schema: &dyn ExprSchema) -> SqlRes
         Expr::Literal(ScalarValue::Utf8(Some(unit)), _) => unit.as_str(),
         _ => "",
     };
-    let digits = digits(named, &at.get_type(schema).unwrap_or(Arrow::Null));
+    let of = at.get_type(schema).unwrap_or(Arrow::Null);
+    let digits = digits(named, &of);
     Ok(match digits {
-        // A cast of a double to `numeric` has fifteen digits, which are too few for these.
-        3 | 6 => {
+        // A cast of a double to `numeric` has fifteen digits, which are too few for a moment. An interval may be longer than
+        // what is counted in 64 bits.
+        3 | 6 if !matches!(of, Arrow::Interval(_)) => {
             let shift = if digits == 3 { 1e3 } else { 1e6 };
             let whole = cast(cast(part, Arrow::Float64) * lit(shift), Arrow::Int64);
             let unit = lit(ScalarValue::Decimal128(Some(1), digits as u8 + 1, digits));

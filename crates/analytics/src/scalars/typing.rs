@@ -4,6 +4,7 @@
 mod casts;
 mod constants;
 mod moments;
+mod one_type;
 
 use super::super::bytes_functions::concatenated;
 use super::super::types;
@@ -22,6 +23,7 @@ use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use moments::{both_moments, moved};
 pub(super) use moments::{meet_in_a_zone, moment};
+pub(super) use one_type::{unified, wider};
 
 /// Digits behind the point of a quotient over columns, at least.
 pub(super) const QUOTIENT_SCALE: u8 = 20;
@@ -410,73 +412,6 @@ fn concat(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
         return Ok(None);
     }
     Ok(Some(plain(Operator::StringConcat, as_text(left.clone(), a), as_text(right.clone(), b))))
-}
-
-/// Brings values to one type, as CASE, COALESCE and the like do. `None`: they have it, or it is not ours to say.
-/// Errors: 42804.
-pub(super) fn unified(
-    values: &[Expr],
-    schema: &dyn ExprSchema,
-    what: &str,
-    is_written: bool,
-) -> SqlResult<Option<Vec<Expr>>> {
-    let narrow: Vec<Expr> = match is_written {
-        true => values.iter().map(|e| narrowed(e).unwrap_or_else(|| e.clone())).collect(),
-        false => values.to_vec(),
-    };
-    let mut any = narrow != values;
-    let values = narrow.as_slice();
-    let kinds: Vec<Kind> = values.iter().map(|e| kind_of(e, schema)).collect();
-    if kinds.contains(&Kind::Foreign) {
-        return lists::beside(values, schema);
-    }
-    let mut common: Option<Kind> = None;
-    for &kind in kinds.iter().filter(|k| **k != Kind::Unknown) {
-        common = Some(match common {
-            None => kind,
-            Some(before) if before == kind => before,
-            Some(before) if !before.family().meets(kind.family()) => {
-                return Err(SqlError::new(
-                    SqlState::DATATYPE_MISMATCH,
-                    format!("{what} types {} and {} cannot be matched", before.name(), kind.name()),
-                ));
-            }
-            Some(before) => wider(before, kind),
-        });
-    }
-    let Some(common) = common else { return Ok(None) };
-    let values = values.iter().zip(&kinds).map(|(e, kind)| {
-        let new = match (*kind, common) {
-            (Kind::Unknown, common) => Some(literal(e, common)?),
-            (a, b) if a == b => None,
-            (a, Kind::Known(t @ DataType::Double)) | (a, Kind::Known(t @ DataType::Real)) => {
-                Some(native(e.clone(), a, t))
-            }
-            (Kind::Known(from @ DataType::Date), Kind::Known(to)) => Some(converted(e.clone(), from, to)),
-            (Kind::Known(from @ DataType::Timestamp), Kind::Known(to @ DataType::TimestampTz)) => {
-                Some(converted(e.clone(), from, to))
-            }
-            // Integers and decimals of several widths DataFusion brings together itself.
-            _ => None,
-        };
-        any |= new.is_some();
-        Ok(new.unwrap_or_else(|| e.clone()))
-    });
-    let values = values.collect::<SqlResult<Vec<_>>>()?;
-    Ok(any.then_some(values))
-}
-
-pub(super) fn wider(a: Kind, b: Kind) -> Kind {
-    let rank = |k: Kind| match k {
-        Kind::Known(DataType::SmallInt | DataType::Date) => 0,
-        Kind::Known(DataType::Integer | DataType::Timestamp) => 1,
-        Kind::Known(DataType::BigInt | DataType::TimestampTz) => 2,
-        Kind::Known(DataType::Numeric { .. }) => 3,
-        Kind::Known(DataType::Real) => 4,
-        Kind::Known(DataType::Double) => 5,
-        _ => 0,
-    };
-    if rank(a) >= rank(b) { a } else { b }
 }
 
 /// The name of an argument's type in messages about functions.

@@ -63,8 +63,7 @@ impl<'r, 'a> Walk<'r, 'a> {
                 (Some(_), Some(_)) => return Err(ambiguous(name)),
             }
         }
-        // What is left of a lateral subquery is not offered.
-        self.reaches(self.resolver.outer.len() + 1);
+        self.reaches(self.beyond());
         Ok(None)
     }
 
@@ -145,18 +144,25 @@ impl<'r, 'a> Walk<'r, 'a> {
         let (qualifier, name) = (sql::names::fold(qualifier), sql::names::fold(name));
         let relation = self.offer.relations.iter().find(|r| r.qualifier == qualifier);
         let is_outer = |o: &Rc<Offer>| o.relations.iter().any(|r| r.qualifier == qualifier);
-        // What no query offers stands left of a lateral subquery.
         let level = match relation {
-            Some(_) => None,
-            None => self.resolver.outer.iter().rev().position(is_outer).or(Some(self.resolver.outer.len())),
+            Some(_) => 0,
+            None => {
+                let outer = self.resolver.outer.iter().rev().position(is_outer);
+                outer.map_or_else(|| self.beyond(), |level| level + 1)
+            }
         };
         let columns = relation.and_then(|r| r.columns.as_ref());
         let count = columns.map_or(0, |columns| columns.iter().filter(|c| shown(c) == name).count());
-        self.reaches(level.map_or(0, |level| level + 1));
+        self.reaches(level);
         match count {
             0 | 1 => Ok(()),
             _ => Err(ambiguous(&name)),
         }
+    }
+
+    /// How far out a name is that no query offers: left of a lateral subquery, if there is one around.
+    fn beyond(&self) -> usize {
+        if self.resolver.laterals > 0 { self.resolver.outer.len() + 1 } else { 0 }
     }
 
     /// A name means a column so many queries further out.

@@ -1,5 +1,7 @@
 //! Random expressions of all types, from a seed. Most are well typed; some are not, for errors have to agree too.
 
+use crate::dice::Dice;
+
 /// Expressions that went wrong once, in front of the random ones.
 pub const NAMED: &[&str] = &[
     "n::int",
@@ -164,12 +166,12 @@ const COLUMNS: [&str; 16] =
     ["b", "i2", "i4", "i8", "r", "d", "n", "m", "t", "v", "c", "da", "ts", "tz", "u", "y"];
 
 pub struct Generator {
-    state: u64,
+    dice: Dice,
 }
 
 impl Generator {
     pub fn new(seed: u64) -> Generator {
-        Generator { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
+        Generator { dice: Dice::new(seed) }
     }
 
     /// Whether an expression reads the table.
@@ -186,18 +188,11 @@ impl Generator {
         self.of(of, depth)
     }
 
-    fn next(&mut self) -> u64 {
-        // xorshift64*
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    }
     fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        self.dice.below(n)
     }
     fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
+        self.dice.one(of)
     }
     fn number(&mut self) -> T {
         NUMBERS[self.below(NUMBERS.len())]
