@@ -42,7 +42,9 @@ fn printed(rows: Vec<Vec<Datum>>) -> Vec<String> {
                 // Sums of doubles depend on their order, and an average of whole numbers is one in plain DataFusion.
                 Datum::Float(f) => format!("{f:.4}"),
                 // A quotient has PostgreSQL's digits here, and fewer in plain DataFusion.
-                Datum::Decimal(d) => base::text::display(&Datum::Decimal(d.round_at(4).unwrap_or(*d))),
+                Datum::Decimal(d) if d.scale() > 0 => {
+                    base::text::display(&Datum::Decimal(d.round_at(4).unwrap_or(*d)))
+                }
                 v => base::text::display(v),
             };
             row.iter().map(cell).collect::<Vec<_>>().join("|")
