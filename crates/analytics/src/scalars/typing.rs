@@ -4,7 +4,7 @@
 mod casts;
 mod constants;
 mod moments;
-mod one_type;
+mod refusals;
 
 use super::super::bytes_functions::concatenated;
 use super::super::types;
@@ -19,11 +19,13 @@ pub(super) use casts::{as_text, cast};
 pub(super) use constants::narrowed;
 pub(super) use constants::{constant, converted, folded, is_of_labels, literal};
 use constants::{native, null};
+use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::common::{ExprSchema, ScalarValue};
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 use moments::{both_moments, moved};
 pub(super) use moments::{meet_in_a_zone, moment};
-pub(super) use one_type::{unified, wider};
+pub(super) use refusals::no_function;
+use refusals::{no_operator, not_unique};
 
 /// Digits behind the point of a quotient over columns, at least.
 pub(super) const QUOTIENT_SCALE: u8 = 20;
@@ -32,22 +34,6 @@ const PRODUCT_SCALE: u8 = 20;
 
 /// An operator that stands as it is, or what takes its place.
 pub(super) type Settled = SqlResult<Option<Expr>>;
-
-fn no_operator(operator: &str, left: Kind, right: Kind) -> SqlError {
-    SqlError::new(
-        SqlState::UNDEFINED_FUNCTION,
-        format!("operator does not exist: {} {operator} {}", left.name(), right.name()),
-    )
-    .hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
-}
-
-fn not_unique(operator: &str, left: Kind, right: Kind) -> SqlError {
-    SqlError::new(
-        SqlState(*b"42725"),
-        format!("operator is not unique: {} {operator} {}", left.name(), right.name()),
-    )
-    .hint("Could not choose a best candidate operator. You might need to add explicit type casts.")
-}
 
 /// 42804, for what has to be a condition.
 pub(super) fn condition(e: &Expr, schema: &dyn ExprSchema, what: &str) -> SqlResult<()> {
@@ -414,13 +400,96 @@ fn concat(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
     Ok(Some(plain(Operator::StringConcat, as_text(left.clone(), a), as_text(right.clone(), b))))
 }
 
-/// The name of an argument's type in messages about functions.
-pub(super) fn no_function(name: &str, kinds: &[Kind]) -> SqlError {
-    let shown: Vec<String> = kinds.iter().map(|k| k.name()).collect();
-    let name = if name == "character_length" { "length" } else { name };
-    SqlError::new(
-        SqlState::UNDEFINED_FUNCTION,
-        format!("function {name}({}) does not exist", shown.join(", ")),
-    )
-    .hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+/// Brings values to one type, as CASE, COALESCE and the like do. `None`: they have it, or it is not ours to say.
+/// Errors: 42804.
+pub(super) fn unified(
+    values: &[Expr],
+    schema: &dyn ExprSchema,
+    what: &str,
+    is_written: bool,
+) -> SqlResult<Option<Vec<Expr>>> {
+    let narrow: Vec<Expr> = match is_written {
+        true => values.iter().map(|e| narrowed(e).unwrap_or_else(|| e.clone())).collect(),
+        false => values.to_vec(),
+    };
+    let mut any = narrow != values;
+    let values = narrow.as_slice();
+    let kinds: Vec<Kind> = values.iter().map(|e| kind_of(e, schema)).collect();
+    if kinds.contains(&Kind::Foreign) {
+        return lists::beside(values, schema);
+    }
+    let mut common: Option<Kind> = None;
+    for &kind in kinds.iter().filter(|k| **k != Kind::Unknown) {
+        common = Some(match common {
+            None => kind,
+            Some(before) if before == kind => before,
+            Some(before) if !before.family().meets(kind.family()) => {
+                return Err(SqlError::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!("{what} types {} and {} cannot be matched", before.name(), kind.name()),
+                ));
+            }
+            Some(before) => wider(before, kind),
+        });
+    }
+    let Some(common) = common else { return Ok(None) };
+    let digits = kinds.iter().map(|kind| digits_of(*kind)).max().unwrap_or_default();
+    let common = match common {
+        Kind::Known(DataType::Numeric { .. })
+            if kinds.iter().any(|kind| *kind != common && *kind != Kind::Unknown) =>
+        {
+            Kind::Known(DataType::Numeric { precision: 38, scale: digits })
+        }
+        common => common,
+    };
+    let values = values.iter().zip(&kinds).map(|(e, kind)| {
+        let new = match (*kind, common) {
+            (Kind::Unknown, common) => Some(literal(e, common)?),
+            (a, b) if a == b => None,
+            (a, Kind::Known(t @ DataType::Double)) | (a, Kind::Known(t @ DataType::Real)) => {
+                Some(native(e.clone(), a, t))
+            }
+            (Kind::Known(from @ DataType::Date), Kind::Known(to)) => Some(converted(e.clone(), from, to)),
+            (Kind::Known(from @ DataType::Timestamp), Kind::Known(to @ DataType::TimestampTz)) => {
+                Some(converted(e.clone(), from, to))
+            }
+            // The planner would bring numbers together too, after what stands around has taken the first one's type.
+            (a, Kind::Known(t @ (DataType::Integer | DataType::BigInt))) if a.family() == Family::Integer => {
+                Some(to(e.clone(), colstore::arrow_type(t)))
+            }
+            (a, Kind::Known(DataType::Numeric { .. })) if a.family().is_number() => {
+                Some(to(e.clone(), Arrow::Decimal128(38, digits as i8)))
+            }
+            _ => None,
+        };
+        any |= new.is_some();
+        Ok(new.unwrap_or_else(|| e.clone()))
+    });
+    let values = values.collect::<SqlResult<Vec<_>>>()?;
+    Ok(any.then_some(values))
+}
+
+pub(super) fn wider(a: Kind, b: Kind) -> Kind {
+    let rank = |k: Kind| match k {
+        Kind::Known(DataType::SmallInt | DataType::Date) => 0,
+        Kind::Known(DataType::Integer | DataType::Timestamp) => 1,
+        Kind::Known(DataType::BigInt | DataType::TimestampTz) => 2,
+        Kind::Known(DataType::Numeric { .. }) => 3,
+        Kind::Known(DataType::Real) => 4,
+        Kind::Known(DataType::Double) => 5,
+        _ => 0,
+    };
+    if rank(a) >= rank(b) { a } else { b }
+}
+
+/// Digits behind the point of a kind's values.
+fn digits_of(kind: Kind) -> u8 {
+    match kind {
+        Kind::Known(DataType::Numeric { scale, .. }) => scale,
+        _ => 0,
+    }
+}
+
+fn to(e: Expr, data_type: Arrow) -> Expr {
+    Expr::Cast(Cast::new(Box::new(e), data_type))
 }
