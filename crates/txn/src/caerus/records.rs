@@ -55,6 +55,10 @@ impl Caerus {
         self.cluster.options.records.is_some()
     }
 
+    /// No clock was read since it may have shown this, and what was recorded since is kept by nobody.
+    pub(super) fn has_shown_at_most(&mut self, shown: Time) {
+        self.life.recorded.clock = shown;
+    }
     /// The clock may go on.
     pub(super) fn record_clock(&mut self, now: Time, out: &mut Out) {
         let Some(records) = self.cluster.options.records else { return };
