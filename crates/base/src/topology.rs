@@ -44,6 +44,10 @@ pub struct PartitionSpec {
 }
 
 impl Topology {
+    /// These nodes and partitions, with clocks that are always right.
+    pub fn of(wan: Wan, nodes: Vec<NodeSpec>, partitions: Vec<PartitionSpec>) -> Topology {
+        Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false, spread_over: 0 }
+    }
     /// One node per region that runs `partitions_per_region` partitions, accepts clients and keeps
     /// a column copy of the whole database.
     pub fn one_node_per_region(wan: Wan, partitions_per_region: u16) -> Topology {
@@ -55,7 +59,7 @@ impl Topology {
             .map(|p| p / partitions_per_region)
             .map(|r| PartitionSpec { region: RegionId(r), node: NodeId(r), copies: Vec::new() })
             .collect();
-        Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false, spread_over: 0 }
+        Topology::of(wan, nodes, partitions)
     }
 
     /// The same cluster with a copy of every partition in every region: a full replica each, spread over

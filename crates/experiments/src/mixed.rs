@@ -50,14 +50,7 @@ pub fn cluster(wan: Wan, tp_nodes: u16, partitions_per_node: u16) -> Topology {
         }
         nodes.push(NodeSpec { region, subscribes: (0..count).map(PartitionId).collect() });
     }
-    Topology {
-        wan,
-        nodes,
-        partitions,
-        clock_bound_ns: CLOCK_BOUND_NS,
-        unbounded_clocks: false,
-        spread_over: 0,
-    }
+    Topology { clock_bound_ns: CLOCK_BOUND_NS, ..Topology::of(wan, nodes, partitions) }
 }
 
 /// How much of it.

@@ -99,14 +99,7 @@ fn topology(replicas: u16) -> Topology {
     let replica = || NodeSpec { region: RegionId(0), subscribes: vec![PartitionId(0)] };
     nodes.extend((0..replicas).map(|_| replica()));
     let partitions = vec![PartitionSpec { region: RegionId(0), node: WRITER, copies: Vec::new() }];
-    Topology {
-        wan,
-        nodes,
-        partitions,
-        clock_bound_ns: CLOCK_BOUND_NS,
-        unbounded_clocks: false,
-        spread_over: 0,
-    }
+    Topology { clock_bound_ns: CLOCK_BOUND_NS, ..Topology::of(wan, nodes, partitions) }
 }
 
 impl Point {

@@ -91,14 +91,7 @@ impl Deployment {
                 Analytics::None => {}
             }
         }
-        Topology {
-            wan,
-            nodes,
-            partitions,
-            clock_bound_ns: CLOCK_BOUND_NS,
-            unbounded_clocks: false,
-            spread_over: 0,
-        }
+        Topology { clock_bound_ns: CLOCK_BOUND_NS, ..Topology::of(wan, nodes, partitions) }
     }
 
     pub fn setup(&self, seed: u64) -> Setup {

@@ -3,8 +3,8 @@
 //! IN: an operator's orders ([`Order`]), in this order: *stop* (sessions end as when the node drains), *where* (until
 //! nothing is under way at any node), *halt* (the node stands still where all are), *seal* (that is written down, and the
 //! process ends). OUT: a mark in the data directory; with the next start a directory of the other cluster. KEEPS:
-//! 1. a directory with a mark is not opened with the settings that it was made with: whoever has said that it stopped does
-//!    not go on. An operator who gives the change up removes the marks, before any node was started with the new settings;
+//! 1. a directory with a mark is not opened with the settings that it was made with, so a node that has said that it stopped
+//!    does not go on. An operator who gives the change up removes the marks, before any node was started with the new settings;
 //! 2. a directory is of one cluster or the other: what is written for the other one counts once `made-with` says so, and
 //!    each step until then can be repeated. From then on there is no way back;
 //! 3. a node that has changed serves clients once it has heard every node of the old cluster again. Nodes compare

@@ -4,7 +4,7 @@
 //! the same node as a node of the other cluster. Nothing but this node's memory is looked at, and no message is sent.
 //!
 //! A *point* is where every sequence ends. All nodes stop at the same one: each has merged and executed all entries before
-//! it, has them on its disk, and has nothing under way ([`Caerus::point`]). Whoever stops the nodes compares what each of
+//! it, has them on its disk, and has nothing under way ([`Caerus::point`]). The command that stops the nodes compares what each of
 //! them says, and stops none before all say the same. Regions keep their numbers; new ones come behind them.
 //!
 //! KEEPS:
@@ -12,7 +12,7 @@
 //!    with the same place, and is in the copy that a new node takes;
 //! 2. ids of transactions are never used again: a node counts its lives on, and a new node's number never named a gateway;
 //! 3. what is homed somewhere stays there; a new region's sequence and partitions begin empty;
-//! 4. whoever leads a sequence stamps above everything that was told of it under the old membership;
+//! 4. the next leader of a sequence stamps above every closed timestamp that a leader of the old membership has told;
 //! 5. nobody of the old membership goes on once a node serves clients under the new one.
 //!
 //! Why nothing answered is lost, repeated or reordered. What was answered rests on entries before the point (nothing was

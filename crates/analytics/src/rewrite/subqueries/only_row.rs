@@ -97,7 +97,7 @@ fn first_select(body: &SetExpr) -> Option<&Select> {
     }
 }
 
-/// Whether there is a row whatever the tables hold.
+/// Whether the query has one row, also where its tables are empty: an aggregate without groups.
 fn is_one_row(select: &Select, around: &Surroundings<'_>) -> bool {
     let is_ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, _) if keys.is_empty());
     is_ungrouped

@@ -62,7 +62,7 @@ impl Life {
     pub fn is_running(&self) -> bool {
         matches!(self.mode, Mode::Running)
     }
-    /// It is not whole, and has forgotten nothing.
+    /// The node of a new region that does not have its first copy yet: it has made no promises that it could have lost.
     pub fn is_new(&self) -> bool {
         self.is_new && !self.is_running()
     }
