@@ -71,6 +71,16 @@ pub struct Counters {
     pub garbage: u64,
 }
 
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Counters) {
+        self.rows += other.rows;
+        self.versions += other.versions;
+        self.bytes += other.bytes;
+        self.live_bytes += other.live_bytes;
+        self.garbage += other.garbage;
+    }
+}
+
 /// The rows of one partition.
 pub struct Store {
     pub(crate) partition: PartitionId,

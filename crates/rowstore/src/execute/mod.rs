@@ -5,8 +5,9 @@
 //! transaction touches only what it declared; a panic while gathering is an abort (`contained`).
 //!
 //! Statements and validated write sets are run once, while gathering, against an overlay of their own
-//! writes; what they would write is kept until they are applied. Procedures have two halves of their own. Statements and
-//! validated write sets over many rows take several steps of a node (`steps`); all else takes one.
+//! writes; what they would write is kept until they are applied. Procedures have two halves of their own. Statements,
+//! validated write sets, and changes of the catalog that come with rows take several steps of a node over many rows
+//! (`steps`); all else takes one.
 //!
 //! A program can also be evaluated at a rank, which writes nothing, and what it would write be installed at a
 //! place later: see `evaluate`.
@@ -33,7 +34,6 @@ mod violation;
 mod writing;
 
 use crate::store::Store;
-use base::commit::RowWrite;
 use base::error::SqlResult;
 use base::txn::{Applied, Gathered, Outcome, StatementResult, Transaction, TxnProgram, given_up};
 use base::write_set::UniqueEntry;
@@ -110,7 +110,7 @@ impl Store {
             }
             TxnProgram::GiveUp => return Err(given_up()),
             TxnProgram::Statements(_) | TxnProgram::Validated(_) | TxnProgram::Migration(_) => {
-                let prepared = self.prepare(transaction)?;
+                let prepared = self.compute_all(transaction)?;
                 return Ok((prepared.departures.clone(), Some(prepared)));
             }
         };
@@ -134,17 +134,8 @@ impl Store {
             }
             TxnProgram::Schema(change) => self.apply_schema(change, &Written::default(), place),
             TxnProgram::GiveUp => unreachable!("it aborts"),
-            TxnProgram::Statements(_) | TxnProgram::Validated(_) => {
-                let prepared = self.take_prepared(transaction);
-                self.commit(prepared, place, exchange)
-            }
-            TxnProgram::Migration(migration) => {
-                let prepared = self.take_prepared(transaction);
-                let changed = self.apply_schema(&migration.change, &Written::of(&migration.rows), place);
-                let Applied { results, writes, .. } = self.commit(prepared, place, exchange);
-                // Columns are others now: rows go whole.
-                let writes = writes.into_iter().map(RowWrite::whole).collect();
-                Applied { results, writes, schema: changed.schema }
+            TxnProgram::Statements(_) | TxnProgram::Validated(_) | TxnProgram::Migration(_) => {
+                self.write_whole(transaction, place, exchange)
             }
         }
     }
@@ -167,26 +158,8 @@ impl Store {
     fn take_prepared(&mut self, transaction: &Transaction) -> Prepared {
         match self.prepared.take(transaction.id) {
             Some(prepared) => prepared,
-            None => self.prepare(transaction).expect("it was gathered without an error"),
+            None => self.compute_all(transaction).expect("it was gathered without an error"),
         }
-    }
-
-    fn prepare(&self, transaction: &Transaction) -> SqlResult<Prepared> {
-        match &*transaction.program {
-            TxnProgram::Statements(_) | TxnProgram::Validated(_) => self.compute_all(transaction),
-            TxnProgram::Migration(migration) => self.migrate(transaction, migration),
-            _ => unreachable!("only these are prepared"),
-        }
-    }
-
-    fn commit(
-        &mut self,
-        prepared: Prepared,
-        place: Place,
-        exchange: &BTreeMap<PartitionId, Gathered>,
-    ) -> Applied {
-        let (results, writing) = self.begin_writing(prepared, exchange);
-        Applied { results, writes: self.write_all(writing, place), schema: None }
     }
 }
 

@@ -53,6 +53,23 @@ impl Overlay {
             + self.homes.values().map(BTreeMap::len).sum::<usize>()
             + self.entered.values().map(|entered| entered.entries.len()).sum::<usize>()
     }
+    /// Takes out what is of these tables and indexes.
+    pub fn split_off(&mut self, is_wanted: impl Fn(TableId) -> bool) -> Overlay {
+        fn part<V>(
+            all: &mut BTreeMap<TableId, V>,
+            is_wanted: &impl Fn(TableId) -> bool,
+        ) -> BTreeMap<TableId, V> {
+            all.extract_if(.., |id, _| is_wanted(*id)).collect()
+        }
+        Overlay {
+            rows: part(&mut self.rows, &is_wanted),
+            owners: part(&mut self.owners, &is_wanted),
+            homes: part(&mut self.homes, &is_wanted),
+            kept: self.kept.extract_if(.., |(index, _)| is_wanted(*index)).collect(),
+            entered: part(&mut self.entered, &is_wanted),
+            bytes: 0,
+        }
+    }
     /// Counts bytes that are written. Errors: it is too much.
     fn count(&mut self, bytes: usize) -> SqlResult<()> {
         self.bytes = self.bytes.saturating_add(bytes);
@@ -113,15 +130,6 @@ impl<'a> Run<'a> {
     /// The same over rows as they were, keeping what is read.
     pub fn at(store: &'a Store, transaction: &'a Transaction, cut: Place) -> Run<'a> {
         Run { cut: Some(cut), ..Run::new(store, transaction) }
-    }
-
-    /// The same, with tables that the transaction itself changes.
-    pub fn over(
-        store: &'a Store,
-        changed: &'a BTreeMap<TableId, TableStore>,
-        transaction: &'a Transaction,
-    ) -> Run<'a> {
-        Run { changed: Some(changed), ..Run::new(store, transaction) }
     }
 
     /// The table with this id.

@@ -8,16 +8,19 @@
 use super::Prepared;
 use super::allowance::Allowance;
 use super::contained::contained;
+use super::migration::{Making, MigrationAt};
 use super::overlay::{Paused, Run};
 use super::statement::StatementsAt;
 use super::validated::ValidatedAt;
-use super::writing::{Flat, Writing};
-use crate::store::Store;
+use super::writing::WritingPrepared;
+use crate::store::{Store, TableStore};
 use base::error::SqlResult;
-use base::txn::{Applied, Gathered, Statement, StatementResult, Transaction, TxnProgram, Validated};
-use base::write_set::UniqueEntry;
-use base::{Key, PartitionId, Place, Row, TxnId};
+use base::txn::{
+    Applied, Gathered, Migration, Statement, StatementResult, Transaction, TxnProgram, Validated,
+};
+use base::{PartitionId, Place, TableId, TxnId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Transactions that have begun at a store and are not done, by what they do. Whoever has them executed keeps them: they
 /// are void for a store that has been restored.
@@ -31,11 +34,14 @@ pub struct Unfinished {
 enum At {
     Statements(StatementsAt),
     Validated(ValidatedAt),
+    Migration(MigrationAt),
 }
 
 /// A transaction that is being written.
 struct Begun {
     results: Vec<StatementResult>,
+    /// Tables that it makes, which come first.
+    making: Option<Making>,
     writing: WritingPrepared,
 }
 
@@ -43,10 +49,8 @@ struct Begun {
 enum Long<'a> {
     Statements(&'a [Statement]),
     Validated(&'a Validated),
+    Migration(&'a Migration),
 }
-
-/// What is written of a transaction that was computed.
-type WritingPrepared = Writing<std::vec::IntoIter<(UniqueEntry, Key)>, Flat<Option<Key>>, Flat<Option<Row>>>;
 
 impl Store {
     /// [`Store::gather`], in steps of so many units of work (about a microsecond each): `None`: not done, ask again.
@@ -90,14 +94,22 @@ impl Store {
         begun: Option<(Paused, At)>,
         allowance: Allowance,
     ) -> SqlResult<Step> {
-        let (mut run, mut at) = match begun {
-            Some((paused, at)) => (Run::resumed(self, transaction, paused), at),
-            None => (Run::new(self, transaction), program.beginning()),
+        let (paused, mut at) = match begun {
+            Some((paused, at)) => (Some(paused), at),
+            None => (None, self.beginning(transaction, program)?),
         };
-        run.allowance = allowance;
+        let changed = at.changed();
+        let mut run = match paused {
+            Some(paused) => Run::resumed(self, transaction, paused),
+            None => Run::new(self, transaction),
+        };
+        (run.changed, run.allowance) = (changed.as_deref(), allowance);
         let is_done = match (program, &mut at) {
             (Long::Statements(statements), At::Statements(at)) => run.go_on_with(statements, at)?,
             (Long::Validated(validated), At::Validated(at)) => run.validate(validated, at)?,
+            (Long::Migration(migration), At::Migration(at)) => {
+                run.take_writes(&migration.rows.writes, &mut at.writes)?
+            }
             _ => unreachable!("a transaction goes on with its own program"),
         };
         Ok(match is_done {
@@ -115,24 +127,82 @@ impl Store {
         exchange: &BTreeMap<PartitionId, Gathered>,
         units: u64,
     ) -> Option<Applied> {
-        if Long::of(&transaction.program).is_none() {
+        let Some(long) = Long::of(&transaction.program) else {
             return Some(self.apply(transaction, place, exchange));
-        }
-        assert_eq!(place.txn, transaction.id, "a transaction is applied at its own place");
-        let mut begun = match unfinished.writing.remove(&transaction.id) {
-            Some(begun) => begun,
-            None => {
-                let prepared = self.take_prepared(transaction);
-                let (results, writing) = self.begin_writing(prepared, exchange);
-                Begun { results, writing }
-            }
         };
-        match self.write_some(&mut begun.writing, place, Allowance::of(units)) {
-            true => Some(Applied { results: begun.results, writes: begun.writing.written, schema: None }),
-            false => {
+        let begun = unfinished.writing.remove(&transaction.id);
+        match self.write_long(transaction, &long, begun, place, exchange, Allowance::of(units)) {
+            Ok(applied) => Some(applied),
+            Err(begun) => {
                 unfinished.writing.insert(transaction.id, begun);
                 None
             }
+        }
+    }
+
+    /// Writes a whole program of these.
+    pub(super) fn write_whole(
+        &mut self,
+        transaction: &Transaction,
+        place: Place,
+        exchange: &BTreeMap<PartitionId, Gathered>,
+    ) -> Applied {
+        let program = Long::of(&transaction.program).expect("only these are written in steps");
+        let applied = self.write_long(transaction, &program, None, place, exchange, Allowance::WHOLE);
+        applied.unwrap_or_else(|_| unreachable!("one step is enough"))
+    }
+
+    /// Goes on writing; `Err`: what is left.
+    fn write_long(
+        &mut self,
+        transaction: &Transaction,
+        program: &Long<'_>,
+        begun: Option<Begun>,
+        place: Place,
+        exchange: &BTreeMap<PartitionId, Gathered>,
+        allowance: Allowance,
+    ) -> Result<Applied, Begun> {
+        assert_eq!(place.txn, transaction.id, "a transaction is applied at its own place");
+        let mut begun = begun.unwrap_or_else(|| {
+            let mut prepared = self.take_prepared(transaction);
+            let making = match program {
+                Long::Migration(migration) => {
+                    Some(self.begin_making(&migration.change, &mut prepared.overlay, place))
+                }
+                _ => None,
+            };
+            let (results, writing) = self.begin_writing(prepared, exchange);
+            Begun { results, making, writing }
+        });
+        match (program, begun.making.take()) {
+            (Long::Migration(migration), Some(mut making)) => {
+                if !making.write_some(place, allowance) {
+                    return Err(Begun { making: Some(making), ..begun });
+                }
+                Ok(self.finish_migration(migration, making, begun.writing, place))
+            }
+            _ if self.write_some(&mut begun.writing, place, allowance) => {
+                Ok(Applied { results: begun.results, writes: begun.writing.written, schema: None })
+            }
+            _ => Err(begun),
+        }
+    }
+
+    fn beginning(&self, transaction: &Transaction, program: &Long<'_>) -> SqlResult<At> {
+        Ok(match program {
+            Long::Statements(_) => At::Statements(StatementsAt::default()),
+            Long::Validated(_) => At::Validated(ValidatedAt::default()),
+            Long::Migration(migration) => At::Migration(self.begin_migration(transaction, migration)?),
+        })
+    }
+}
+
+impl At {
+    /// Tables as the program will leave them.
+    fn changed(&self) -> Option<Arc<BTreeMap<TableId, TableStore>>> {
+        match self {
+            At::Migration(at) => Some(at.changed.clone()),
+            At::Statements(_) | At::Validated(_) => None,
         }
     }
 }
@@ -147,13 +217,8 @@ impl<'a> Long<'a> {
         match program {
             TxnProgram::Statements(statements) => Some(Long::Statements(statements)),
             TxnProgram::Validated(validated) => Some(Long::Validated(validated)),
+            TxnProgram::Migration(migration) => Some(Long::Migration(migration)),
             _ => None,
-        }
-    }
-    fn beginning(&self) -> At {
-        match self {
-            Long::Statements(_) => At::Statements(StatementsAt::default()),
-            Long::Validated(_) => At::Validated(ValidatedAt::default()),
         }
     }
 }

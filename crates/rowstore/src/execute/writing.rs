@@ -26,6 +26,18 @@ pub(super) struct Writing<L, H, R> {
     pub written: Vec<RowWrite>,
 }
 
+/// What is written of a transaction that was computed here.
+pub(super) type WritingPrepared =
+    Writing<std::vec::IntoIter<(UniqueEntry, Key)>, Flat<Option<Key>>, Flat<Option<Row>>>;
+
+impl WritingPrepared {
+    pub fn of(overlay: Overlay, left: Vec<(UniqueEntry, Key)>) -> WritingPrepared {
+        let Overlay { rows, homes, kept, entered, .. } = overlay;
+        let (homes, rows) = (Flat::of(homes), Flat::of(rows));
+        Writing { left: left.into_iter(), kept, homes, rows, entered, written: Vec::new() }
+    }
+}
+
 /// The entries of maps by table or index, one after another.
 pub(super) struct Flat<V> {
     tables: btree_map::IntoIter<TableId, BTreeMap<Key, V>>,
@@ -56,25 +68,18 @@ impl<V> Iterator for Flat<V> {
 
 impl Store {
     /// Begins to write what was computed. `exchange` holds every participant's values.
-    #[allow(clippy::type_complexity)]
     pub(super) fn begin_writing(
         &self,
         prepared: Prepared,
         exchange: &BTreeMap<PartitionId, Gathered>,
-    ) -> (
-        Vec<StatementResult>,
-        Writing<std::vec::IntoIter<(UniqueEntry, Key)>, Flat<Option<Key>>, Flat<Option<Row>>>,
-    ) {
+    ) -> (Vec<StatementResult>, WritingPrepared) {
         let others = exchange.iter().filter(|(partition, _)| **partition != self.partition);
         let others = others.map(|(_, gathered)| match gathered {
             Gathered::Values(values) => values.as_slice(),
             Gathered::Abort(error) => panic!("applied although a participant aborted: {error}"),
         });
         let left: Vec<_> = others.chain([prepared.departures.as_slice()]).flat_map(departures).collect();
-        let Overlay { rows, homes, kept, entered, .. } = prepared.overlay;
-        let (homes, rows) = (Flat::of(homes), Flat::of(rows));
-        let writing = Writing { left: left.into_iter(), kept, homes, rows, entered, written: Vec::new() };
-        (prepared.results, writing)
+        (prepared.results, Writing::of(prepared.overlay, left))
     }
 
     /// Goes on writing; whether that was all.

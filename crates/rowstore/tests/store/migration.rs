@@ -6,6 +6,8 @@ use base::key::KeyRange;
 use base::schema::*;
 use base::txn::*;
 use base::*;
+use rowstore::Unfinished;
+use std::collections::BTreeMap;
 
 const T: TableId = TableId(1);
 const U: TableId = TableId(2);
@@ -77,6 +79,47 @@ fn a_table_is_made_and_filled_or_neither() {
         migrate(w, make(), &rows).unwrap();
         assert_eq!(w.rows_at(U, w.now()).len(), 2);
     });
+}
+
+#[test]
+fn a_table_is_filled_in_steps_and_nobody_sees_a_part_of_it() {
+    let mut w = world();
+    let made = Table { indexes: vec![index(UNIQUE_C.0, "u_c", &[2], true)], ..table(U.0, "u") };
+    let actions = vec![SchemaAction::CreateTable(made)];
+    let base_version = w.catalog().version;
+    let change = SchemaChange { database: Default::default(), base_version, actions };
+    let mut next = Catalog::clone(&w.catalog());
+    next.apply(&change).unwrap();
+    let writes = (0..300).map(|n| write(&w, &next, U, &row(n, 1, n), WriteKind::Insert)).collect();
+    let rows = Validated { reads: Vec::new(), writes };
+    let access = w.everything();
+    let transaction = w.transaction(TxnProgram::Migration(Migration { change, rows }), access);
+    let place = Place::new(Rank(w.now().0 + 10), transaction.id);
+    let mut gathered = BTreeMap::new();
+    let mut unfinished: Vec<Unfinished> = w.stores.iter().map(|_| Unfinished::default()).collect();
+    for (store, unfinished) in w.stores.iter_mut().zip(&mut unfinished) {
+        let mut steps = 1;
+        let values = loop {
+            match store.gather_some(unfinished, &transaction, 64) {
+                Some(values) => break values,
+                None => steps += 1,
+            }
+        };
+        assert!(steps > 10, "{steps}");
+        gathered.insert(store.partition(), values);
+    }
+    for (store, unfinished) in w.stores.iter_mut().zip(&mut unfinished) {
+        let (before, mut steps) = ((store.catalog().clone(), store.counters()), 1);
+        while store.apply_some(unfinished, &transaction, place, &gathered, 16).is_none() {
+            assert_eq!((store.catalog(), store.counters()), (&before.0, before.1));
+            assert_eq!(store.row_count(U), 0);
+            steps += 1;
+        }
+        assert!(steps > 10, "{steps}");
+        let rows = store.row_count(U);
+        assert_eq!(store.counters().rows, before.1.rows + rows);
+        assert!(rows > 0, "each partition has a part");
+    }
 }
 
 #[test]
