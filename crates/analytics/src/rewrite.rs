@@ -183,10 +183,13 @@ fn replacement_of_all_digits(e: &Expr) -> Result<Option<Expr>, SqlError> {
         Expr::Value(value) => plain_number(&value.value),
         Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e).or_else(|| bitwise_not(e))),
         Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
-        Expr::Function(function) => Ok(match json_functions::replaced(function)? {
-            Some(json) => Some(json),
-            None => function_replacement(function).or_else(|| subqueries::array_of(function)),
-        }),
+        Expr::Function(function) => {
+            calls::refuse_star(function)?;
+            Ok(match json_functions::replaced(function)? {
+                Some(json) => Some(json),
+                None => function_replacement(function).or_else(|| subqueries::array_of(function)),
+            })
+        }
         Expr::Cast { expr, data_type, .. } if sql::json::is_path(data_type) => {
             json_functions::path_of(&expr.to_string()).map(Some)
         }
@@ -314,14 +317,8 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
     if name == "make_interval" {
         return calls::interval_of_parts(function);
     }
-    // Numbers without a sign in the planner, which unite with no integer.
-    let counted = match name.as_str() {
-        "row_number" | "rank" | "dense_rank" => Some("bigint"),
-        "ntile" => Some("integer"),
-        _ => None,
-    };
-    if let Some(counted) = counted.filter(|_| function.over.is_some()) {
-        return sql::parse::parse_expr(&format!("CAST({function} AS {counted})")).ok();
+    if let Some(returns) = calls::returned(&name, function.over.is_some()) {
+        return sql::parse::parse_expr(&format!("CAST({function} AS {returns})")).ok();
     }
     let ast::FunctionArguments::List(list) = &function.args else { return None };
     let arguments: Vec<&Expr> = list

@@ -6,7 +6,7 @@ use base::{SqlError, SqlState};
 pub(super) fn refused(message: &str) -> Option<SqlError> {
     let number = |after: &str| {
         let rest = message.split(after).nth(1)?;
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let digits: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '-').collect();
         (!digits.is_empty()).then_some(digits)
     };
     let with = |state: SqlState, message: String| Some(SqlError::new(state, message));

@@ -235,6 +235,10 @@ impl QueryThreads for QueryThreadsPool {
         runtime::give_up_turn();
     }
 
+    fn is_going_to_compute(&self) {
+        runtime::let_another_hear();
+    }
+
     fn has_computed(&self) {
         crate::freed_memory::collect_now_and_then();
     }

@@ -9,6 +9,9 @@
 //! finds a thread that polls none of them. KEEPS: a future has a turn while it is polled, and no longer; who waits longest
 //! is next. A poll that waits for another thread gives its turn up ([`give_up_turn`]), so that nobody's turn is kept by who
 //! does not compute.
+//!
+//! One thread of a runtime at a time hears what arrives for all of its connections, and it is the one that is polled with what it
+//! has heard: while it computes nobody hears anything, though others may be idle. [`let_another_hear`] wakes one of them.
 
 use crate::threads::{LONG_SLICE, SLICE, compete};
 use std::cell::RefCell;
@@ -17,10 +20,14 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most statements need less.
 const LONG: Duration = Duration::from_millis(20);
+
+/// Polls of a future that has taken this long are announced, so that another thread hears what arrives meanwhile.
+const NOTICEABLE: Duration = Duration::from_millis(1);
 
 /// A tenth of the weight of others. The least would be a seventieth, but others may wait for what the future has locked.
 const NICENESS: i32 = 10;
@@ -46,6 +53,9 @@ impl<F: Future + Unpin> Future for GivesWay<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        if self.taken >= NOTICEABLE {
+            let_another_hear();
+        }
         if self.taken >= LONG {
             let _turn = ready!(self.turns.poll_next(context));
             let _lowered = Lowered::begin();
@@ -116,6 +126,19 @@ impl Drop for Turn {
 /// statement may then compute.
 pub fn give_up_turn() {
     drop(TURN.take());
+}
+
+/// The calling thread, if it serves connections, is going to compute for a while: another one is woken up, finds the place of who
+/// hears what arrives free, and takes it.
+pub fn let_another_hear() {
+    let Ok(handle) = Handle::try_current() else { return };
+    if handle.runtime_flavor() != RuntimeFlavor::MultiThread {
+        return;
+    }
+    // A thread keeps the last task that it spawns for itself; for one before that it wakes another thread.
+    for _ in 0..2 {
+        handle.spawn(std::future::ready(()));
+    }
 }
 
 /// The calling thread competes with less weight until this is dropped.
@@ -210,6 +233,39 @@ mod tests {
         let lowered = Some(ordinary() + if may_raise() { NICENESS } else { 0 });
         assert_eq!(seen(&[LONG, Duration::ZERO]), [Some(ordinary()), lowered, lowered]);
         assert_eq!(niceness_of_this(), Some(ordinary()));
+    }
+
+    /// How long what is due in 20 ms takes, where one of two threads computes for `work` from 10 ms on.
+    fn heard_after(announces: bool, work: Duration) -> Duration {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let computing = runtime.spawn(async move {
+            let mut least = Duration::MAX;
+            for _ in 0..5 {
+                let began = Instant::now();
+                let hearing = tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    began.elapsed()
+                });
+                // Both threads are idle then, and one of them waits for what arrives.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                if announces {
+                    let_another_hear();
+                }
+                std::thread::sleep(work);
+                least = least.min(hearing.await.unwrap());
+            }
+            least
+        });
+        runtime.block_on(computing).unwrap()
+    }
+
+    #[test]
+    fn another_thread_hears_what_arrives_while_one_computes() {
+        let work = Duration::from_millis(400);
+        assert!(heard_after(true, work) < work / 2);
+        // Should this hold no longer, nobody has to be woken any more.
+        assert!(heard_after(false, work) > work / 2);
     }
 
     #[derive(Default)]

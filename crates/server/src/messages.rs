@@ -120,7 +120,7 @@ struct Reader(Bytes);
 
 impl Reader {
     fn text(&mut self) -> SqlResult<String> {
-        let end = self.0.iter().position(|b| *b == 0);
+        let end = memchr::memchr(0, &self.0);
         let bytes = self.0.split_to(end.ok_or_else(|| violation("invalid string in message"))?);
         self.0.advance(1);
         encoding::text(&bytes).map(str::to_string)

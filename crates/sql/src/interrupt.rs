@@ -43,6 +43,9 @@ pub trait QueryThreads: Send + Sync {
     /// compute meanwhile.
     fn waits(&self);
 
+    /// The calling thread, which serves connections, is going to compute: another one takes what arrives meanwhile.
+    fn is_going_to_compute(&self);
+
     /// A thread that serves connections has walked a statement's tree: what that took may be given back.
     fn has_computed(&self);
 }
@@ -344,6 +347,7 @@ mod tests {
             std::thread::spawn(work);
             true
         }
+        fn is_going_to_compute(&self) {}
         fn has_computed(&self) {}
         fn waits(&self) {}
     }

@@ -8,7 +8,7 @@ mod sets;
 use crate::engine::Analytics;
 use crate::regexes;
 use crate::sets::{SERIES, SERIES_LIST};
-use base::{DataType, SqlError};
+use base::{DataType, SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, Ident, SelectItem, Statement, TableAlias, TableAliasColumnDef,
     TableFactor, VisitorMut,
@@ -424,6 +424,33 @@ fn first_factor(text: &str) -> Option<TableFactor> {
     let Some(Statement::Query(query)) = sql::parse::parse(text).ok()?.pop() else { return None };
     match *query.body {
         ast::SetExpr::Select(mut select) => select.from.pop().map(|from| from.relation),
+        _ => None,
+    }
+}
+
+/// Only `count` takes `*`. Errors: 42883 for others.
+pub(super) fn refuse_star(function: &ast::Function) -> base::error::SqlResult<()> {
+    let ast::FunctionArguments::List(list) = &function.args else { return Ok(()) };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)] = list.args.as_slice() else { return Ok(()) };
+    match sql::names::parts(&function.name)?.pop() {
+        Some(name) if name != "count" => {
+            let told = format!("function {name}() does not exist");
+            Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, told).hint(
+                "No function matches the given name and argument types. You might need to add explicit type casts.",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a function returns, where the planner's returns something else.
+pub(super) fn returned(name: &str, is_over_window: bool) -> Option<&'static str> {
+    match name {
+        // Numbers without a sign in the planner, which unite with no integer.
+        "row_number" | "rank" | "dense_rank" if is_over_window => Some("bigint"),
+        "ntile" if is_over_window => Some("integer"),
+        // Most units are integers in the planner.
+        "date_part" => Some("double precision"),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! DISTINCT ON: a set of expressions, where the planner wants a list that begins as ORDER BY does.
 
-use super::grouping::{at_position, position};
+use super::grouping::{at_position, position, refuse_constant};
 use super::marks::MARK;
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
@@ -87,6 +87,7 @@ fn tell_apart(projection: &mut [SelectItem]) -> SqlResult<()> {
 
 /// A position or the name of an output column stands for that column.
 fn resolve(e: &mut Expr, projection: &[SelectItem]) -> SqlResult<()> {
+    refuse_constant(e, "DISTINCT ON")?;
     if let Some(n) = position(e) {
         let stars = |item: &SelectItem| {
             !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })

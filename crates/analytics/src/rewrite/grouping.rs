@@ -22,6 +22,7 @@ pub(super) fn write_out(select: &mut Select) -> SqlResult<()> {
     let GroupByExpr::Expressions(terms, _) = &mut select.group_by else { return Ok(()) };
     refuse_too_many(terms, projection)?;
     for term in terms.iter_mut() {
+        refuse_constants(term)?;
         if let Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) = term {
             sets.iter_mut().flatten().for_each(|e| resolve_position(e, projection));
         }
@@ -174,6 +175,36 @@ pub(super) fn refuse_aggregates(select: &Select, is_aggregate: &dyn Fn(&str) -> 
         }
     }
     Ok(())
+}
+
+/// Errors: 42601 for a constant as a group that stands for no item of the list.
+fn refuse_constants(term: &Expr) -> SqlResult<()> {
+    match term {
+        Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
+            sets.iter().flatten().try_for_each(refuse_constants)
+        }
+        term => refuse_constant(term, "GROUP BY"),
+    }
+}
+
+/// A constant that is no whole number stands for no item of the list. Errors: 42601.
+pub(super) fn refuse_constant(e: &Expr, clause: &str) -> SqlResult<()> {
+    let mut e = e;
+    while let Expr::Nested(inner) = e {
+        e = inner;
+    }
+    let is_refused = match e {
+        Expr::Value(value) => match &value.value {
+            ast::Value::Number(n, _) => n.parse::<i32>().is_err(),
+            ast::Value::Null | ast::Value::Boolean(_) | ast::Value::SingleQuotedString(_) => true,
+            _ => false,
+        },
+        _ => false,
+    };
+    match is_refused {
+        true => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}"))),
+        false => Ok(()),
+    }
 }
 
 /// A number inside stands for an item of the list.

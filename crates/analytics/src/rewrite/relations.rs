@@ -226,11 +226,7 @@ impl<'a> Resolver<'a> {
     fn order_by(&mut self, order_by: &mut ast::OrderBy, select: &Select, offer: &Rc<Offer>) -> SqlResult<()> {
         let ast::OrderByKind::Expressions(terms) = &mut order_by.kind else { return Ok(()) };
         for term in terms {
-            if let Expr::Value(value) = &term.expr
-                && matches!(value.value, ast::Value::SingleQuotedString(_))
-            {
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "non-integer constant in ORDER BY"));
-            }
+            grouping::refuse_constant(&term.expr, "ORDER BY")?;
             let name = match &term.expr {
                 Expr::Identifier(ident) => Some(sql::names::fold(ident)),
                 _ => None,

@@ -7,7 +7,7 @@ use super::super::{bytes_functions, exact_aggregates};
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind, kind_of_field};
-use super::{bits, extracts, functions, json, lists, ours, typing, zoned};
+use super::{bits, extracts, functions, json, lists, operands, ours, typing, zoned};
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::DataType as Arrow;
@@ -18,13 +18,12 @@ use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::error::DataFusionError;
 use datafusion::functions_table::generate_series::GenerateSeriesTable;
 use datafusion::logical_expr::expr::{Between, Case, Cast, InList, Like};
-use datafusion::logical_expr::expr_rewriter::{NamePreserver, coerce_plan_expr_for_schema};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::{disjunction, merge_schema};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, Union, Unnest, Values, cast,
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, Unnest, Values, cast,
 };
-use datafusion::optimizer::analyzer::type_coercion::coerce_union_schema;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
@@ -129,35 +128,13 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
         let node = node.map_expressions(|e| renewed(e, &names, &mut settle))?;
         // Types of inputs may have changed too.
         let node = node.map_data(LogicalPlan::recompute_schema)?;
-        let node = node.map_data(|node| Ok(of_one_type(node)))?;
+        let node = node.map_data(|node| Ok(operands::of_one_type(node)))?;
         node.map_data(exact_aggregates::settle)
     })?;
     Ok(settled.data)
 }
 
 /// Taking an array apart gives its elements, of which those of an array of arrays would be arrays. Errors: 0A000.
-/// A union whose operands have one type, so that what stands above it knows that type; as it is, where the type hangs on
-/// parameters that have no values yet.
-fn of_one_type(node: LogicalPlan) -> LogicalPlan {
-    let LogicalPlan::Union(union) = &node else { return node };
-    let types = |input: &Arc<LogicalPlan>| -> Vec<Arrow> {
-        input.schema().fields().iter().map(|field| field.data_type().clone()).collect()
-    };
-    let [first, others @ ..] = union.inputs.as_slice() else { return node };
-    if others.iter().all(|input| types(input) == types(first)) {
-        return node;
-    }
-    let made = || -> Result<LogicalPlan> {
-        let schema = Arc::new(coerce_union_schema(&union.inputs)?);
-        let input = |input: &Arc<LogicalPlan>| {
-            coerce_plan_expr_for_schema(input.as_ref().clone(), &schema).map(Arc::new)
-        };
-        let inputs = union.inputs.iter().map(input).collect::<Result<_>>()?;
-        Ok(LogicalPlan::Union(Union { inputs, schema }))
-    };
-    made().unwrap_or(node)
-}
-
 fn refuse_dimensions(unnest: &Unnest) -> Result<()> {
     let fields = unnest.input.schema().fields();
     let is_nested = |(at, _): &(usize, _)| matches!(fields[*at].data_type(), Arrow::List(inner) if matches!(inner.data_type(), Arrow::List(_)));

@@ -17,6 +17,9 @@ use base::txn::{Statement, StatementResult};
 use base::{Datum, Key, Row};
 use std::collections::BTreeSet;
 
+/// What it takes to find out what a statement has to do here, if anything: there are as many as keys in a long list.
+const STATEMENT_UNITS: u64 = 2;
+
 /// Where a program of statements goes on.
 #[derive(Default)]
 pub(crate) struct StatementsAt {
@@ -46,6 +49,10 @@ impl<'a> Run<'a> {
         at: &mut StatementsAt,
     ) -> SqlResult<bool> {
         while let Some(statement) = statements.get(at.done) {
+            if self.allowance.is_spent() {
+                return Ok(false);
+            }
+            self.spend(STATEMENT_UNITS);
             if !self.statement(statement, &mut at.current)? {
                 return Ok(false);
             }

@@ -151,6 +151,27 @@ fn statements_of_one_transaction_see_each_other() {
 }
 
 #[test]
+fn many_statements_take_several_steps_though_none_finds_a_row() {
+    let mut w = world(1);
+    let delete = |n| Statement::Delete {
+        table: T,
+        schema_version: w.version(T),
+        target: KeyRange::point(Key::of(&[int(n)])),
+        filter: None,
+        returning: None,
+    };
+    let program = TxnProgram::Statements((0..100).map(delete).collect());
+    let access = w.everything();
+    let transaction = w.transaction(program, access);
+    let (mut unfinished, mut steps) = (Unfinished::default(), 1);
+    while w.stores[0].gather_some(&mut unfinished, &transaction, 20).is_none() {
+        steps += 1;
+    }
+    assert!(steps >= 10, "{steps}");
+    w.stores[0].forget(transaction.id);
+}
+
+#[test]
 fn rows_that_get_long_take_steps_of_their_own() {
     let mut w = world(1);
     let many: Vec<Vec<Datum>> = (1..=20).map(|n| row(n, n, n, "x")).collect();

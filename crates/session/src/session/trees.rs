@@ -11,6 +11,9 @@ impl Session {
     pub(super) fn reserve_tree(&self, sql: &str) -> SqlResult<()> {
         self.cancel.hold(None);
         if sql.len() > SHORT_BYTES {
+            if let Some(threads) = self.gateway.threads() {
+                threads.is_going_to_compute();
+            }
             let memory = self.gateway.rows_memory("a statement's text");
             memory.grow(tree_bytes(sql))?;
             self.cancel.hold(Some(Arc::new(memory)));
