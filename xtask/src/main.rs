@@ -18,6 +18,7 @@ cargo xtask floors          the house as a table; who imports whom
 cargo xtask features        every way to build resolves the same features
 cargo xtask tidy            what a reader may rely on in every file
 cargo xtask shape           the largest structs, files, functions and import circles, against their ceilings
+cargo xtask shape list      all of them that are beyond the targets
 cargo xtask shape record    today's figures become the ceilings
 cargo xtask lint [pure|host]  clippy with the lint set of each kind of crate
 cargo xtask packaging       the files of packaging/ fit together and fit the program
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         ["features"] => features::run(),
         ["tidy"] => tidy::run(),
         ["shape"] => shape::run(),
+        ["shape", "list"] => shape::list(),
         ["shape", "record"] => shape::record(),
         ["lint"] => lint::run(&[house::Kind::Pure, house::Kind::Host]),
         ["lint", "pure"] => lint::run(&[house::Kind::Pure]),

@@ -49,6 +49,7 @@ pub fn run() -> Result<bool, String> {
     let root = house::root();
     let crates = measure(&root)?;
     print_table(&crates);
+    print_largest(&crates, |n, _| n < SHOWN);
     let ceilings = Ceilings::parse(&read(&root)?)?;
     let excess = excess(&crates, &ceilings);
     excess.iter().for_each(|line| println!("error: {line}"));
@@ -57,6 +58,12 @@ pub fn run() -> Result<bool, String> {
     }
     println!("shape: {} crates, {} errors", crates.len(), excess.len());
     Ok(excess.is_empty())
+}
+
+/// Prints everything that is beyond its target.
+pub fn list() -> Result<bool, String> {
+    print_largest(&measure(&house::root())?, |_, is_beyond| is_beyond);
+    Ok(true)
 }
 
 /// Writes today's figures as ceilings.
@@ -94,6 +101,7 @@ fn measure(root: &Path) -> Result<BTreeMap<String, Figures>, String> {
     }
     for (((path, of), field), files) in writers::writers(&sources) {
         let name = format!("{}::{of}.{field}", path.join("::"));
+        let name = format!("{name}: {}", short(files.iter()).1);
         out.get_mut(&path[0]).expect("read for these crates")[4].push(Sized { name, size: files.len() });
     }
     for figures in out.values_mut().flatten() {
@@ -104,14 +112,20 @@ fn measure(root: &Path) -> Result<BTreeMap<String, Figures>, String> {
 
 /// A circle is named by the folder that holds all of it, and by some of its files.
 fn circle(files: &[String]) -> Sized {
-    let folder = files.iter().map(|f| f.rsplit_once('/').map_or("", |(folder, _)| folder));
+    let (folder, names) = short(files.iter());
+    Sized { name: format!("{folder}: {names}"), size: files.len() }
+}
+
+/// The folder that holds all of these files, and the names of some of them in there.
+fn short<'a>(files: impl ExactSizeIterator<Item = &'a String> + Clone) -> (&'a str, String) {
+    let folder = files.clone().map(|f| f.rsplit_once('/').map_or("", |(folder, _)| folder));
     let folder = folder.min_by_key(|folder| folder.len()).unwrap_or_default();
-    let short = |file: &String| file.trim_start_matches(folder).trim_start_matches('/').to_string();
-    let mut names: Vec<String> = files.iter().take(6).map(short).collect();
+    let short = |file: &'a String| file.trim_start_matches(folder).trim_start_matches('/');
+    let mut names: Vec<&str> = files.clone().take(6).map(short).collect();
     if files.len() > names.len() {
-        names.push("…".into());
+        names.push("…");
     }
-    Sized { name: format!("{folder}: {}", names.join(" ")), size: files.len() }
+    (folder, names.join(" "))
 }
 
 /// What a crate's figures for one measure come to.
@@ -191,11 +205,17 @@ fn print_table(crates: &BTreeMap<String, Figures>) {
         }
         println!();
     }
+}
+
+/// Things of each measure, the largest first. `is_shown`: told its place and whether it is beyond the target.
+fn print_largest(crates: &BTreeMap<String, Figures>, is_shown: impl Fn(usize, bool) -> bool) {
     for (n, measure) in MEASURES.iter().enumerate() {
         println!("\n{}, at most {} wanted", measure.title, measure.target);
         let mut all: Vec<&Sized> = crates.values().flat_map(|figures| &figures[n]).collect();
         all.sort_by(|a, b| (b.size, &a.name).cmp(&(a.size, &b.name)));
-        all.iter().take(SHOWN).for_each(|sized| println!("{:>6}  {}", sized.size, sized.name));
+        let shown =
+            all.iter().enumerate().filter(|(place, sized)| is_shown(*place, sized.size > measure.target));
+        shown.for_each(|(_, sized)| println!("{:>6}  {}", sized.size, sized.name));
     }
     println!();
 }

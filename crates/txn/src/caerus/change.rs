@@ -112,7 +112,7 @@ impl Caerus {
         let mut engine = Caerus::with(cluster, incarnation, !survives);
         engine.life = Life::beginning(incarnation, refused);
         if survives {
-            engine.logs.reborn(&engine.cluster, me, incarnation);
+            engine.reborn(me, incarnation);
         }
         engine
     }

@@ -115,7 +115,7 @@ impl Caerus {
         }
         for floor in floors {
             let Floor { coordinator, incarnation, sequence } = *floor;
-            self.logs.raise_floor(&self.cluster, (coordinator, incarnation), sequence);
+            self.forget_submitted(*floor);
             self.forget_ends_before(TxnId { coordinator, incarnation, sequence });
         }
         self.collector.told(rank, ready);
@@ -131,8 +131,7 @@ impl Caerus {
     /// Gives up versions that no reader can want, and no transaction that reads its past either: all of
     /// those that may still come know what is gone, and those that are here hold on to what they read.
     pub(super) fn give_up(&mut self, out: &mut Out) {
-        self.logs.collect_to(self.collector.watermark());
-        self.logs.collect();
+        self.tell_watermark();
         let ranking = self.cluster.ranking().into_iter().map(|n| self.logs.of(n));
         let told = ranking.map(|log| log.collected()).filter(|_| self.cluster.is_replica);
         // Whoever waits to be merged may have read below what its sequence's next leader has told since.

@@ -14,12 +14,10 @@
 //!
 //! [`Options::append_delay_percent`]: super::Options::append_delay_percent
 
-use super::message::{Named, SequenceId, sequences_in};
-use super::options::Mutant;
+use super::message::{SequenceId, sequences_in};
 use super::state::Caerus;
-use super::work::Out;
+use base::NodeId;
 use base::txn::Transaction;
-use base::{NodeId, Time};
 
 impl Caerus {
     /// How long the leader of one of its `regions`, at `node`, delays the append of a transaction.
@@ -43,32 +41,5 @@ impl Caerus {
         let room_ns = others.max().unwrap_or(0).saturating_sub(there_ns + counts_ns);
         // However wrong what was measured may be.
         delay_ns.min(room_ns).min(self.cluster.topology.wan.widest_ns())
-    }
-
-    /// A transaction has come to the leader of a sequence from its gateway.
-    pub(super) fn arrive(&mut self, now: Time, sequence: SequenceId, named: Named, out: &mut Out) {
-        let regions = self.cluster.regions_of(&named.0);
-        let append_delay_ns = self.append_delay_ns(self.cluster.me, &named.0, regions);
-        if append_delay_ns == 0 || self.logs.is_ordered(sequence, named.0.id) {
-            return self.order(now, sequence, named, out);
-        }
-        let intake = self.logs.intake(sequence).expect("only the leader orders");
-        intake.delay(now + append_delay_ns, named);
-    }
-
-    /// Appends those whose time has come, unless they were heard of from elsewhere.
-    pub(super) fn append_delayed(&mut self, now: Time, out: &mut Out) {
-        for sequence in self.logs.led() {
-            while let Some(named) = self.logs.intake(sequence).and_then(|intake| intake.pop_due(now)) {
-                if self.logs.is_ordered(sequence, named.0.id) {
-                    base::sometimes!("what is delayed is heard of from elsewhere");
-                    if self.cluster.options.planted(Mutant::AppendTwice) {
-                        self.place(now, sequence, named, out);
-                    }
-                } else {
-                    self.order(now, sequence, named, out);
-                }
-            }
-        }
     }
 }

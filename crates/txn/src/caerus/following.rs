@@ -1,7 +1,6 @@
 //! Following sequences: what their leaders append comes here, and is merged once it is stable.
 
 use super::message::{Append, Entry, Named, SequenceId, sequences_in};
-use super::options::Mutant;
 use super::state::Caerus;
 use super::work::Out;
 use base::{NodeId, Time};
@@ -29,7 +28,7 @@ impl Caerus {
 
     /// More entries of a sequence may be stable: merges them.
     pub(super) fn advance(&mut self, now: Time, sequence: SequenceId, out: &mut Out) {
-        while let Some(entry) = self.log(sequence, out, |log, _| log.take()) {
+        while let Some(entry) = self.next_stable(sequence, out) {
             self.follow(now, sequence, entry, out);
         }
         self.lower(sequence, out);
@@ -45,12 +44,6 @@ impl Caerus {
 
     /// The next entry of a sequence is stable.
     fn follow(&mut self, now: Time, sequence: SequenceId, entry: Entry, out: &mut Out) {
-        let txn = entry.transaction.id;
-        self.logs.merged(&self.cluster, sequence, txn);
-        if !self.cluster.options.planted(Mutant::StampIsNow) {
-            let closed = self.logs.of(sequence).closed();
-            assert!(entry.stamp > closed, "{txn} is stamped above what {sequence} promised");
-        }
         if self.cluster.feeds_others(sequence) {
             return self.take_pieces(now, (entry.transaction, entry.request), out);
         }

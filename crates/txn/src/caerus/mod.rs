@@ -28,7 +28,7 @@
 //! |---|---|---|---|
 //! | `gateway`, `crate::gate` | submissions, links to leaders, answers | submissions, ends of transactions | transactions for sequences, answers |
 //! | `availability` | silences, what a lost region blocks | closed timestamps, time | refusals |
-//! | `logs`, `intake`, [`crate::log`] | the sequences, terms, grants, elections | transactions to append, what nodes say of a sequence | stable entries, closed timestamps |
+//! | `logs`, `intake`, [`crate::log`]; `sequences` and `ordering` work them | the sequences, terms, grants, elections | transactions to append, what nodes say of a sequence | stable entries, closed timestamps |
 //! | `merger` | the graph | entries | components with their places |
 //! | `homes` | where things are homed, and who touched them last | entries, places of moves | whom an entry meets |
 //! | `scheduler` | what runs when, values of other nodes | components with their places | ends of transactions, streams |
@@ -121,6 +121,7 @@ mod requests;
 mod rounds;
 mod routing;
 mod scheduler;
+mod sequences;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -144,7 +145,7 @@ impl Engine for Caerus {
     type Message = Message;
 
     fn start(&mut self, now: Time, out: &mut EngineEffects<Self>) {
-        self.logs.listen_from(now);
+        self.listen_from(now);
         self.begin_records(now, out);
         if self.cluster.options.records.is_some() {
             // What was merged executes with the first wake-up.
@@ -231,7 +232,7 @@ impl Engine for Caerus {
                 self.find_latest(now, ticket, (partition, granules), out);
                 self.settle(now, executor, out);
             }
-            Question::Forget { ticket } => self.readers.cancel(ticket),
+            Question::Forget { ticket } => self.forget_reader(ticket),
             Question::Calibration { partition } => {
                 return Ok(Some(Answered::Calibration(self.calibration(now, partition))));
             }
@@ -279,7 +280,7 @@ impl Engine for Caerus {
     fn resume(&mut self, now: Time, incarnation: u32, out: &mut EngineEffects<Self>) {
         self.begin_life(incarnation);
         self.wakes.resume();
-        self.logs.listen_from(now);
+        self.listen_from(now);
         self.wakes.tick_at(now);
         self.wakes.collect_at(now);
         self.open_gate(now, out);

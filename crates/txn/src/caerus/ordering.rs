@@ -1,6 +1,7 @@
 //! Ordering: transactions of gateways take their places in the sequences that this node leads.
 //!
-//! IN: [`Message::Submit`], orphans that the merger meets. OUT: entries with their stamps. KEEPS:
+//! IN: [`Message::Submit`], orphans that the merger meets, the times when delayed appends are due (`delaying`). OUT: entries
+//! with their stamps. KEEPS:
 //! a transaction occurs at most once in a sequence; no entry is stamped at or below a closed timestamp that was told
 //! before it was appended, by whomever, nor at or below its session's rank.
 
@@ -44,6 +45,33 @@ impl Caerus {
         }
         let echo = sent_at;
         self.send(from, Message::SubmitAck { sequence, term, incarnation, next, gap, echo }, out);
+    }
+
+    /// A transaction has come to the leader of a sequence from its gateway.
+    pub(super) fn arrive(&mut self, now: Time, sequence: SequenceId, named: Named, out: &mut Out) {
+        let regions = self.cluster.regions_of(&named.0);
+        let append_delay_ns = self.append_delay_ns(self.cluster.me, &named.0, regions);
+        if append_delay_ns == 0 || self.logs.is_ordered(sequence, named.0.id) {
+            return self.order(now, sequence, named, out);
+        }
+        let intake = self.logs.intake(sequence).expect("only the leader orders");
+        intake.delay(now + append_delay_ns, named);
+    }
+
+    /// Appends those whose time has come, unless they were heard of from elsewhere.
+    pub(super) fn append_delayed(&mut self, now: Time, out: &mut Out) {
+        for sequence in self.logs.led() {
+            while let Some(named) = self.logs.intake(sequence).and_then(|intake| intake.pop_due(now)) {
+                if self.logs.is_ordered(sequence, named.0.id) {
+                    base::sometimes!("what is delayed is heard of from elsewhere");
+                    if self.cluster.options.planted(Mutant::AppendTwice) {
+                        self.place(now, sequence, named, out);
+                    }
+                } else {
+                    self.order(now, sequence, named, out);
+                }
+            }
+        }
     }
 
     /// Appends a transaction to a sequence that is led here, unless it is there.

@@ -7,10 +7,9 @@
 
 use super::calibrating::Findings;
 use super::closing::{Closes, Moved, StillWaits, safe_below};
-use super::context::Context;
 use super::message::{Message, SequenceId, Term, sequences_in};
 use super::state::Caerus;
-use super::work::{Out, Todo};
+use super::work::Out;
 use crate::engine::EngineEffect;
 use crate::graph::vertex::Ref;
 use base::order::{Calibration, Close, CloseTicket};
@@ -41,12 +40,9 @@ impl Readers {
 }
 
 impl Caerus {
-    fn reading<'a>(&'a mut self, out: &'a mut Out) -> (&'a mut Readers, Context<'a>) {
-        let Caerus { cluster, residences, logs, merger, scheduler, .. } = self;
-        let (collector, availability) = (&self.collector, &mut self.availability);
-        let todo = Todo::new(cluster, &mut self.work, out);
-        let cx = Context { cluster, residences, logs, merger, scheduler, collector, availability, todo };
-        (&mut self.readers, cx)
+    /// The reader went away.
+    pub(super) fn forget_reader(&mut self, ticket: CloseTicket) {
+        self.readers.cancel(ticket);
     }
 
     pub(super) fn open_close(&mut self, now: Time, ticket: CloseTicket, close: Close, out: &mut Out) {

@@ -27,11 +27,11 @@
 
 use super::image::Image;
 use super::message::{Entry, Lives};
-use super::record_kinds::{CHANGE, CLOCK, COPIED, LIVES, READS, Reads, VERSION, WHOLE, record};
+use super::record_kinds::{CHANGE, CLOCK, COPIED, LIVES, READS, Reads, VERSION, WHOLE};
 use super::state::Caerus;
 use super::work::Out;
 use crate::engine::{EngineEffect, Executor, Record};
-use crate::log::{Change, Kept};
+use crate::log::Kept;
 use crate::records::read;
 use base::codec;
 use base::process::Unreadable;
@@ -64,22 +64,19 @@ impl Caerus {
         let Some(records) = self.cluster.options.records else { return };
         if now + records.ceiling_ns / 2 > self.life.recorded.clock {
             self.life.recorded.clock = now + records.ceiling_ns;
-            self.count_record();
-            out.push(record(CLOCK, codec::encode(&self.life.recorded.clock)));
+            self.record(CLOCK, codec::encode(&self.life.recorded.clock), out);
         }
     }
     /// Another node has brought what it has read.
     pub(super) fn record_reads(&mut self, reads: &Reads, out: &mut Out) {
         if self.is_recorded() {
-            out.push(record(READS, codec::encode(reads)));
-            self.count_record();
+            self.record(READS, codec::encode(reads), out);
         }
     }
     /// A block of a copy has come. `is_first`: of its partition.
     pub(super) fn record_copied(&mut self, block: (bool, PartitionId, &[u8]), out: &mut Out) {
         if self.is_recorded() {
-            out.push(record(COPIED, codec::encode(&block)));
-            self.count_record();
+            self.record(COPIED, codec::encode(&block), out);
         }
     }
     /// The node is whole with the rows that were recorded and with this. Whatever it says from now on waits until all
@@ -88,35 +85,17 @@ impl Caerus {
         if !self.is_recorded() {
             return;
         }
-        out.push(record(WHOLE, self.checkpoint()));
-        self.count_record();
+        self.record(WHOLE, self.checkpoint(), out);
         // What its logs have changed is in it; repeated behind it the same comes of it.
         for sequence in self.cluster.running() {
             self.log(sequence, out, |_, _| ());
-        }
-    }
-    /// One that is none of a sequence.
-    fn count_record(&mut self) {
-        let Caerus { logs, .. } = self;
-        logs.count_record();
-    }
-    /// Lives of others are known that were not.
-    pub(super) fn record_lives(&mut self, out: &mut Out) {
-        if !self.is_recorded() {
-            return;
-        }
-        let Caerus { logs, .. } = self;
-        if let Some(lives) = logs.lives_to_record() {
-            out.push(record(LIVES, codec::encode(lives)));
-            self.count_record();
         }
     }
 
     /// So many records of this life are stable: what waited for that goes on.
     pub(super) fn on_synced(&mut self, now: Time, records: u64, out: &mut Out) {
         for sequence in self.cluster.running() {
-            let Caerus { logs, .. } = self;
-            let (is_more, raised) = logs.on_synced(sequence, records);
+            let (is_more, raised) = self.sequence_synced(sequence, records);
             if is_more {
                 self.advance(now, sequence, out);
                 self.open_log(now, sequence, out);
@@ -160,9 +139,7 @@ impl Caerus {
             return Err(Unreadable(why));
         }
         self.take_over(image);
-        let Caerus { logs: known, .. } = self;
-        known.take_kept(logs);
-        known.take_lives(lives);
+        self.take_kept(logs, lives);
         (self.life.recorded.clock, self.life.recorded.reads) = (clock, reads);
         // Only a node that is whole writes one.
         self.life.remembered();
@@ -178,21 +155,13 @@ impl Caerus {
         match (kind, version) {
             (CHANGE, VERSION) => {
                 let (sequence, change) = read("a change of a sequence", &payload)?;
-                let change: Change<Entry> = change;
-                let Caerus { logs, .. } = self;
-                if !logs.replay(sequence, change) {
-                    let why = format!("a change of sequence {sequence} does not follow from those before");
-                    return Err(Unreadable(why));
-                }
+                self.repeat_change(sequence, change)?;
             }
             (CLOCK, VERSION) => {
                 self.life.recorded.clock = self.life.recorded.clock.max(read("a clock's ceiling", &payload)?)
             }
             (READS, VERSION) => self.life.recorded.reads.push(read("reads of another node", &payload)?),
-            (LIVES, VERSION) => {
-                let Caerus { logs, .. } = self;
-                logs.take_lives(read("lives of nodes", &payload)?)
-            }
+            (LIVES, VERSION) => self.take_lives(read("lives of nodes", &payload)?),
             (COPIED, VERSION) => {
                 let (is_first, partition, bytes): (bool, PartitionId, Vec<u8>) =
                     read("a block of a copy", &payload)?;
@@ -219,8 +188,7 @@ impl Caerus {
         }
         if std::mem::take(&mut self.life.recorded.is_back) {
             self.life.restarted(now);
-            let Caerus { logs, .. } = self;
-            logs.restarted(now);
+            self.sequences_restarted(now);
             out.push(EngineEffect::Restored);
             for sequence in self.cluster.running() {
                 self.follow_leader(sequence);

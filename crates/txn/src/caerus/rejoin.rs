@@ -133,7 +133,7 @@ impl Caerus {
             return; // It has said nothing that would have to be forgotten.
         }
         let (me, born) = (self.cluster.me, self.life.born());
-        self.logs.reborn(&self.cluster, me, born);
+        self.reborn(me, born);
     }
 
     /// Whether this node could come back if it lost its memory. Errors: 0A000, and why not.
@@ -342,7 +342,7 @@ impl Caerus {
 
     fn become_whole(&mut self, now: Time, out: &mut Out) {
         let standings = self.life.recovered(now);
-        self.logs.stand_with(now, standings.into_values());
+        self.stand_with(now, standings.into_values());
         self.record_whole(out);
         base::sometimes!("a region that lost its memory is whole again");
         out.push(EngineEffect::Restored);
@@ -350,17 +350,6 @@ impl Caerus {
             out.push(EngineEffect::Collected { below: self.collector.given_up() });
         }
         self.report_progress(now, out);
-    }
-
-    /// Whether what a node says is said by its present life, as far as is known here. Whatever former lives have said
-    /// does not count any more.
-    pub(super) fn hear_lives(&mut self, from: NodeId, lives: &Lives) -> bool {
-        for (&node, &life) in lives {
-            if node != self.cluster.me {
-                self.logs.reborn(&self.cluster, node, life);
-            }
-        }
-        lives.get(&from).copied().unwrap_or(0) >= self.logs.lives().get(&from).copied().unwrap_or(0)
     }
 
     /// How long coming back took, in ns, and how many bytes the copy had, if this node had lost its memory.

@@ -3,6 +3,7 @@
 use super::availability::Availability;
 use super::cluster::Cluster;
 use super::collection::collector::Collector;
+use super::context::Context;
 use super::gateway::{Gateway, is_schema_change};
 use super::homes::Residences;
 use super::image::{self, Copied, Image};
@@ -22,7 +23,7 @@ use super::work::{Out, Todo, Work};
 use crate::delays::Delays;
 use crate::engine::Executor;
 use crate::graph::vertex::{Ref, State, Vertex};
-use crate::log::{Ack, Log, Posts, Term};
+use crate::log::Ack;
 use base::topology::Topology;
 use base::{NodeId, Time, TxnId};
 use std::collections::VecDeque;
@@ -87,7 +88,7 @@ impl Caerus {
         let mut engine = Caerus::with(cluster, incarnation, !is_replica);
         if is_replica {
             engine.life = Life::recovering(incarnation, engine.cluster.refused());
-            engine.logs.reborn(&engine.cluster, me, incarnation);
+            engine.reborn(me, incarnation);
         }
         engine
     }
@@ -120,9 +121,7 @@ impl Caerus {
     pub(super) fn take_over(&mut self, image: Image) {
         assert!(self.merger.graph().is_empty(), "a copy is taken over by who has nothing");
         let Image { sequences, partitions, vertices, turns, requests, watermark, given_up } = image;
-        for (sequence, known) in (0..).map(SequenceId).zip(sequences) {
-            self.logs.take_over(sequence, (known.merged, known.closed, known.collected), known.seen);
-        }
+        self.take_over_sequences(sequences);
         let graph = image::restored(vertices, &self.cluster);
         let at_of = |txn: TxnId| graph.find(txn).expect("an image names whom it holds");
         let split = |copied: Copied| ((copied.position, copied.rank_max), (copied.rest, copied.tables));
@@ -138,7 +137,7 @@ impl Caerus {
         self.work.extend(due.map(|(at, _)| Work::Execute(at)));
         self.merger = Merger::of(graph);
         self.collector.take_over(watermark, given_up);
-        self.logs.collect_to(self.collector.watermark());
+        self.note_watermark();
     }
 
     /// Forgets what was merged or taken over.
@@ -153,23 +152,13 @@ impl Caerus {
         Todo::new(&self.cluster, &mut self.work, out).send(to, message);
     }
 
-    /// What the log of a sequence does; what it has to say is sent.
-    pub(super) fn log<R>(
-        &mut self,
-        sequence: SequenceId,
-        out: &mut Out,
-        act: impl FnOnce(&mut Log<Entry>, &mut Posts<Entry>) -> R,
-    ) -> R {
-        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        self.logs.act(sequence, &mut todo, act)
-    }
-    /// Who leads a sequence, as far as is known here.
-    pub(super) fn leader_of(&self, sequence: SequenceId) -> NodeId {
-        self.logs.of(sequence).leader()
-    }
-    /// The same, and in which term.
-    pub(super) fn leader(&self, sequence: SequenceId) -> (NodeId, Term) {
-        (self.leader_of(sequence), self.logs.of(sequence).led_in())
+    /// Readers, and what they see of the other parts.
+    pub(super) fn reading<'a>(&'a mut self, out: &'a mut Out) -> (&'a mut Readers, Context<'a>) {
+        let Caerus { cluster, residences, logs, merger, scheduler, .. } = self;
+        let (collector, availability) = (&self.collector, &mut self.availability);
+        let todo = Todo::new(cluster, &mut self.work, out);
+        let cx = Context { cluster, residences, logs, merger, scheduler, collector, availability, todo };
+        (&mut self.readers, cx)
     }
 
     pub(super) fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Out) {
@@ -200,8 +189,7 @@ impl Caerus {
                 self.logs.on_prepare(&self.cluster, from, (sequence, term, round), &mut todo)
             }
             Message::Prepared { sequence, term, round } => {
-                let ready = self.logs.prepared(&self.cluster, from, (sequence, term, round));
-                ready.into_iter().for_each(|named| self.place(now, sequence, named, out));
+                self.on_prepared(now, from, (sequence, term, round), out)
             }
             Message::Calibrate { sequence, number } => self.on_calibrate(now, from, sequence, number, out),
             Message::Calibrated { sequence, term, number, end } => {
@@ -275,8 +263,7 @@ impl Caerus {
     pub(super) fn flush(&mut self, now: Time, out: &mut Out) {
         let interval_ns = self.wakes.interval_ns(&self.cluster.options);
         let submits = self.gateway.flush(now, self.life.born(), interval_ns, out);
-        let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        let prepares = self.logs.flush_prepares(now, &self.cluster, interval_ns, &mut todo);
+        let prepares = self.flush_prepares(now, interval_ns, out);
         let appends = self.flush_appends(now, out);
         let delayed = self.logs.delayed_until();
         if let Some(at) = [submits, prepares, appends, delayed].into_iter().flatten().min() {
@@ -310,9 +297,8 @@ impl Caerus {
         self.gateway.let_go_on();
         self.heartbeat(now, out);
         self.gateway.overdue(now);
-        self.logs.overdue(now);
+        self.look_after_sequences(now, out);
         let mut todo = Todo::new(&self.cluster, &mut self.work, out);
-        self.logs.prepare_again(now, &self.cluster, &mut todo);
         self.gateway.ask_outcomes(now, &self.cluster, &mut todo);
         self.scheduler.ask_reads(now, &self.cluster, &self.merger, &mut todo);
         self.ask_ends(now, out);
