@@ -2,19 +2,11 @@
 //!
 //! IN: rows as tables will describe them after the change. KEEPS: reads are validated against the tables as
 //! they are; constraints hold for the final state, so a row that the transaction writes is checked as
-//! written, and all others as they are. Rows of tables that the change makes are computed and written in steps
-//! (`steps`): they are put into a store of their own, and that store's tables into the partition's with the change itself, so
-//! that between two steps nobody finds a table that has a part of its rows.
+//! written, and all others as they are.
 
-use super::allowance::Allowance;
-use super::overlay::{Overlay, Run};
-use super::validated::WritesAt;
-use super::writing::{Writing, WritingPrepared};
 use crate::store::{Store, TableStore};
-use base::commit::RowWrite;
-use base::error::SqlResult;
-use base::schema::{Catalog, Index, SchemaChange, Table};
-use base::txn::{Applied, Migration, Transaction, Validated};
+use base::schema::{Catalog, Index, Table};
+use base::txn::Validated;
 use base::{Key, Place, Rank, Row, TableId, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -70,74 +62,10 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Where the rows of a migration go on.
-pub(super) struct MigrationAt {
-    /// Tables as they will be.
-    pub changed: Arc<BTreeMap<TableId, TableStore>>,
-    pub writes: WritesAt,
-}
-
-/// Tables that a transaction makes, while their rows are written.
-pub(super) struct Making {
-    /// Has these tables alone.
-    store: Store,
-    writing: WritingPrepared,
-}
-
 impl Store {
-    /// Begins a migration: its reads hold, and so does what its change requires of the rows that it leaves alone.
-    pub(super) fn begin_migration(
-        &self,
-        transaction: &Transaction,
-        migration: &Migration,
-    ) -> SqlResult<MigrationAt> {
-        let is_checked = self.check_reads(&mut Run::new(self, transaction), &migration.rows.reads, &mut 0)?;
-        assert!(is_checked, "one step is enough");
-        let written = Written::of(&migration.rows, self);
-        let next = self.gather_schema(&migration.change, &written)?;
-        let changed = Arc::new(self.changed_tables(&next, &migration.rows, &written));
-        Ok(MigrationAt { changed, writes: WritesAt::default() })
-    }
-
-    /// Begins to write the tables that a change makes, with their part of what was computed.
-    pub(super) fn begin_making(&self, change: &SchemaChange, all: &mut Overlay, place: Place) -> Making {
-        let mut next = Catalog::clone(&self.catalog);
-        next.apply(change).expect("it was gathered without an error");
-        let mut store = self.emptied();
-        for (id, desc) in next.tables.iter().filter(|(id, _)| self.table(**id).is_none()) {
-            store.index_owner.extend(desc.indexes.iter().map(|index| (index.id, *id)));
-            store.tables.insert(*id, TableStore::new(desc.clone(), &self.topology, place));
-        }
-        let own = all.split_off(|id| store.tables.contains_key(&id) || store.index_owner.contains_key(&id));
-        Making { store, writing: Writing::of(own, Vec::new()) }
-    }
-
-    /// Changes the catalog, puts the tables that were made into their place, and writes all other rows.
-    pub(super) fn finish_migration(
-        &mut self,
-        migration: &Migration,
-        made: Making,
-        writing: WritingPrepared,
-        place: Place,
-    ) -> Applied {
-        let Applied { schema, .. } =
-            self.apply_schema(&migration.change, &Written::of(&migration.rows, self), place);
-        let Making { store, writing: Writing { written, .. } } = made;
-        for (id, made) in store.tables {
-            let known = self.tables.get_mut(&id).expect("the change makes it");
-            *known = TableStore { desc: known.desc.clone(), ..made };
-        }
-        self.garbage.extend(store.garbage);
-        self.counters += store.counters;
-        let rest = self.write_all(writing, place);
-        // Columns are others now: rows go whole.
-        let writes = written.into_iter().chain(rest).map(RowWrite::whole).collect();
-        Applied { schema, writes, ..Applied::default() }
-    }
-
     /// Tables that are written and not as they were, as far as whoever writes these rows will ask: the rows
     /// themselves, their index entries, and new indexes.
-    fn changed_tables(
+    pub(super) fn changed_tables(
         &self,
         next: &Catalog,
         rows: &Validated,
@@ -180,12 +108,5 @@ impl Store {
             }
         }
         made
-    }
-}
-
-impl Making {
-    /// Goes on writing their rows; whether that was all.
-    pub fn write_some(&mut self, place: Place, allowance: Allowance) -> bool {
-        self.store.write_some(&mut self.writing, place, allowance)
     }
 }

@@ -22,6 +22,7 @@ mod costs;
 mod declared;
 pub(crate) mod evaluate;
 mod insert;
+mod making;
 pub(crate) mod migration;
 mod overlay;
 mod procedure;

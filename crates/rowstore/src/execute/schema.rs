@@ -184,6 +184,26 @@ impl Store {
         }
         Applied { schema: Some(change.clone()), ..Applied::default() }
     }
+
+    /// A store of the tables alone that the next catalog has and this store has not.
+    pub(super) fn making(&self, next: &Catalog, place: Place) -> Store {
+        let mut store = self.emptied();
+        for (id, desc) in next.tables.iter().filter(|(id, _)| self.table(**id).is_none()) {
+            store.index_owner.extend(desc.indexes.iter().map(|index| (index.id, *id)));
+            store.tables.insert(*id, TableStore::new(desc.clone(), &self.topology, place));
+        }
+        store
+    }
+
+    /// Takes the tables of such a store, with their rows, in the place of empty ones.
+    pub(super) fn adopt(&mut self, made: Store) {
+        for (id, made) in made.tables {
+            let known = self.tables.get_mut(&id).expect("the change makes it");
+            *known = TableStore { desc: known.desc.clone(), ..made };
+        }
+        self.garbage.extend(made.garbage);
+        self.counters += made.counters;
+    }
 }
 
 /// The check of a table that a change confirms.

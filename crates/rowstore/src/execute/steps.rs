@@ -8,7 +8,7 @@
 use super::Prepared;
 use super::allowance::Allowance;
 use super::contained::contained;
-use super::migration::{Making, MigrationAt};
+use super::making::{Making, MigrationAt};
 use super::overlay::{Paused, Run};
 use super::statement::StatementsAt;
 use super::validated::ValidatedAt;

@@ -2,7 +2,7 @@
 //!
 //! | kind | record | emitted |
 //! |---|---|---|
-//! | 1 | a change of a sequence ([`Change`]): entries, whose log they are, terms that are promised, grants and ceilings | before anything is said because of it |
+//! | 1 | a change of a sequence ([`Change`](crate::log::Change)): entries, whose log they are, terms that are promised, grants and ceilings | before anything is said because of it |
 //! | 2 | up to where this node's clock may show | every half of [`Records::ceiling_ns`](crate::records::Records) |
 //! | 3 | nodes that had lost their memory, with their lives | before anything is said to anybody of that |
 //! | 4 | what another node of this region has read for a transaction | when it comes: the other one lets go of it once this one has executed |
