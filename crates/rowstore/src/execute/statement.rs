@@ -49,15 +49,16 @@ impl<'a> Run<'a> {
         at: &mut StatementsAt,
     ) -> SqlResult<bool> {
         while let Some(statement) = statements.get(at.done) {
-            if self.allowance.is_spent() {
-                return Ok(false);
-            }
-            self.spend(STATEMENT_UNITS);
             if !self.statement(statement, &mut at.current)? {
                 return Ok(false);
             }
             self.answer(std::mem::take(&mut at.current).result);
             at.done += 1;
+            // After it: each step gets ahead, however little it may do.
+            self.spend(STATEMENT_UNITS);
+            if self.allowance.is_spent() && at.done < statements.len() {
+                return Ok(false);
+            }
         }
         Ok(true)
     }
