@@ -236,7 +236,7 @@ impl QueryThreads for QueryThreadsPool {
     }
 
     fn is_going_to_compute(&self) {
-        runtime::let_another_hear();
+        runtime::let_another_poll_events();
     }
 
     fn has_computed(&self) {

@@ -22,7 +22,7 @@ pub use data_dir::DataDir;
 pub use disk_error::DiskError;
 pub use host::{Gone, Host};
 pub use local::LocalCluster;
-pub use long_work::{GivesWay, compete_like_all, give_up_turn, let_another_hear};
+pub use long_work::{GivesWay, compete_like_all, give_up_turn, let_another_poll_events};
 pub use record_log::{RecordLog, Recovered};
 pub use room::Room;
 pub use threads::{STACK_BYTES, give_back_stack, give_way};

@@ -10,8 +10,8 @@
 //! is next. A poll that waits for another thread gives its turn up ([`give_up_turn`]), so that nobody's turn is kept by who
 //! does not compute.
 //!
-//! One thread of a runtime at a time hears what arrives for all of its connections, and it is the one that is polled with what it
-//! has heard: while it computes nobody hears anything, though others may be idle. [`let_another_hear`] wakes one of them.
+//! One worker thread of a runtime at a time polls the system for events of all connections and timers, and then runs the tasks that they
+//! wake. While it computes nobody polls, though other workers may be idle. [`let_another_poll_events`] wakes one of them.
 
 use crate::threads::{LONG_SLICE, SLICE, compete};
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Most statements need less.
 const LONG: Duration = Duration::from_millis(20);
 
-/// Polls of a future that has taken this long are announced, so that another thread hears what arrives meanwhile.
+/// Polls of a future that has taken this long are announced, so that another thread polls for events meanwhile.
 const NOTICEABLE: Duration = Duration::from_millis(1);
 
 /// A tenth of the weight of others. The least would be a seventieth, but others may wait for what the future has locked.
@@ -54,7 +54,7 @@ impl<F: Future + Unpin> Future for GivesWay<F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         if self.taken >= NOTICEABLE {
-            let_another_hear();
+            let_another_poll_events();
         }
         if self.taken >= LONG {
             let _turn = ready!(self.turns.poll_next(context));
@@ -128,9 +128,9 @@ pub fn give_up_turn() {
     drop(TURN.take());
 }
 
-/// The calling thread, if it serves connections, is going to compute for a while: another one is woken up, finds the place of who
-/// hears what arrives free, and takes it.
-pub fn let_another_hear() {
+/// The calling thread, if it serves connections, is going to compute for a while: an idle one is woken up, finds
+/// that nobody polls for events, and does so.
+pub fn let_another_poll_events() {
     let Ok(handle) = Handle::try_current() else { return };
     if handle.runtime_flavor() != RuntimeFlavor::MultiThread {
         return;
@@ -247,10 +247,10 @@ mod tests {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     began.elapsed()
                 });
-                // Both threads are idle then, and one of them waits for what arrives.
+                // Both threads are idle then, and one of them polls for events.
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 if announces {
-                    let_another_hear();
+                    let_another_poll_events();
                 }
                 std::thread::sleep(work);
                 heard.push(hearing.await.unwrap());
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn another_thread_hears_what_arrives_while_one_computes() {
+    fn another_thread_polls_for_events_while_one_computes() {
         let work = Duration::from_millis(400);
         // On a busy machine the other thread may be late by itself, though hardly each time.
         assert!(heard_after(true, work).iter().any(|after| *after < work / 2));

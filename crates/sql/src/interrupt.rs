@@ -43,7 +43,7 @@ pub trait QueryThreads: Send + Sync {
     /// compute meanwhile.
     fn waits(&self);
 
-    /// The calling thread, which serves connections, is going to compute: another one takes what arrives meanwhile.
+    /// The calling thread, which serves connections, is going to compute: another one polls for events meanwhile.
     fn is_going_to_compute(&self);
 
     /// A thread that serves connections has walked a statement's tree: what that took may be given back.

@@ -1,4 +1,4 @@
-//! The engine's hand on its sequences. `ordering` appends to them; whatever else changes one is here.
+//! All changes of the engine's sequences but one: `ordering` appends the transactions that this node orders.
 //!
 //! IN: what other files want a sequence to do, or know of it. OUT: stable entries, what the logs have to say, as messages
 //! and records. KEEPS: what a log changes is recorded, and what it says about that is sent, before anything else happens
@@ -81,8 +81,8 @@ impl Caerus {
     pub(super) fn reborn(&mut self, node: NodeId, life: u32) {
         self.logs.reborn(&self.cluster, node, life);
     }
-    /// Whether what a node says is said by its present life, as far as is known here. Whatever former lives have said
-    /// does not count any more.
+    /// Whether a message of a node is of its present life, as far as this node knows. Messages of its former lives do not count
+    /// any more.
     pub(super) fn hear_lives(&mut self, from: NodeId, lives: &Lives) -> bool {
         for (&node, &life) in lives {
             if node != self.cluster.me {
