@@ -24,6 +24,7 @@ mod domains;
 mod empty_lists;
 mod encodings;
 mod engine;
+mod equal_keys;
 mod error;
 mod exact_aggregates;
 mod fields;

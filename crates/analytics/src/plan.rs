@@ -247,6 +247,7 @@ fn settled(names: &Names<'_>, statement: &Statement, planning: &MemoryReservatio
         super::recursive_types::check(&planned).map_err(sql_error)?;
         planned = unnested(planned, planning)?;
         planned = super::lifted_subqueries::lift(planned).map_err(sql_error)?;
+        planned = super::equal_keys::merge(planned).map_err(sql_error)?;
         planned = super::barriers::place(planned).map_err(sql_error)?;
     }
     super::scalars::settle(planned, true).map_err(sql_error)

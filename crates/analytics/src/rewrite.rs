@@ -359,7 +359,8 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         }
         // An array without elements has no dimension.
         ("array_length", [array, dimension]) => {
-            sql::parse::parse_expr(&format!("nullif(list_length({array}, {dimension}), 0)")).ok()
+            sql::parse::parse_expr(&format!("CAST(nullif(list_length({array}, {dimension}), 0) AS integer)"))
+                .ok()
         }
         ("host" | "masklen" | "family", [address]) => part_of_address(&name, address),
         (name, [a, b]) if let Some(operator) = operator_of(name) => as_operator(a, operator, b),

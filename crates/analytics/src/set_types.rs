@@ -7,10 +7,10 @@ use base::error::SqlState;
 use base::{DataType, Datum, SqlError};
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{NullEquality, Result, ScalarValue};
+use datafusion::common::{Column, NullEquality, Result, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Projection, Union};
+use datafusion::logical_expr::{Distinct, Expr, Join, JoinType, LogicalPlan, Projection, Union};
 use std::sync::Arc;
 
 /// Kinds of types that have a common one.
@@ -36,7 +36,7 @@ pub(super) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut is_changed = false;
     let settled = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Union(union) => {
-            let inputs = typed(&union.inputs)?;
+            let inputs = typed("UNION", &union.inputs)?;
             let unchanged = inputs.iter().zip(&union.inputs).all(|(a, b)| Arc::ptr_eq(a, b));
             if unchanged {
                 return Ok(Transformed::no(LogicalPlan::Union(union)));
@@ -49,14 +49,15 @@ pub(super) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
                 JoinType::LeftAnti => "EXCEPT",
                 _ => "INTERSECT",
             };
-            for (n, (l, r)) in
-                join.left.schema().fields().iter().zip(join.right.schema().fields()).enumerate()
-            {
-                if literal(&join.left, n).is_none() && literal(&join.right, n).is_none() {
-                    refuse(word, types::from_arrow(l.data_type()), types::from_arrow(r.data_type()))?;
-                }
+            let inputs = typed(word, &[join.left.clone(), join.right.clone()])?;
+            let [left, right] = inputs.as_slice() else {
+                return Ok(Transformed::no(LogicalPlan::Join(join)));
+            };
+            if Arc::ptr_eq(left, &join.left) && Arc::ptr_eq(right, &join.right) {
+                return Ok(Transformed::no(LogicalPlan::Join(join)));
             }
-            Ok(Transformed::no(LogicalPlan::Join(join)))
+            is_changed = true;
+            Ok(Transformed::yes(of_operands(&join, left.clone(), right.clone())?))
         }
         // What stands above has the types of what changed.
         node if is_changed => Ok(Transformed::yes(node.recompute_schema()?)),
@@ -73,8 +74,19 @@ fn is_set_operation(node: &LogicalPlan) -> bool {
     }
 }
 
-/// Operands of a union, literals among them of the types of the others.
-fn typed(inputs: &[Arc<LogicalPlan>]) -> Result<Vec<Arc<LogicalPlan>>> {
+/// INTERSECT or EXCEPT of other operands: a join by all of their columns.
+pub(super) fn of_operands(
+    join: &Join,
+    left: Arc<LogicalPlan>,
+    right: Arc<LogicalPlan>,
+) -> Result<LogicalPlan> {
+    let key = |input: &LogicalPlan, n| Expr::Column(Column::from(input.schema().qualified_field(n)));
+    let on = (0..left.schema().fields().len()).map(|n| (key(&left, n), key(&right, n))).collect();
+    LogicalPlan::Join(Join { left, right, on, ..join.clone() }).recompute_schema()
+}
+
+/// Operands of a set operation, literals among them of the types of the others.
+fn typed(operation: &str, inputs: &[Arc<LogicalPlan>]) -> Result<Vec<Arc<LogicalPlan>>> {
     let mut inputs = inputs.to_vec();
     let width = inputs.first().map_or(0, |input| input.schema().fields().len());
     for n in 0..width {
@@ -82,7 +94,7 @@ fn typed(inputs: &[Arc<LogicalPlan>]) -> Result<Vec<Arc<LogicalPlan>>> {
         let known: Vec<_> = inputs.iter().filter(|i| literal(i, n).is_none()).map(of).collect();
         let [first, rest @ ..] = known.as_slice() else { continue };
         for other in rest {
-            refuse("UNION", types::from_arrow(first), types::from_arrow(other))?;
+            refuse(operation, types::from_arrow(first), types::from_arrow(other))?;
         }
         let data_type = types::from_arrow(first);
         if matches!(data_type, DataType::Text) {
@@ -128,6 +140,9 @@ enum Literal {
 
 /// The literal that a column is, if nothing gives it a type.
 fn literal(plan: &LogicalPlan, column: usize) -> Option<Literal> {
+    if let LogicalPlan::Distinct(Distinct::All(input)) = plan {
+        return literal(input, column);
+    }
     let LogicalPlan::Projection(projection) = plan else {
         // The planner has a type of its own for what is only null.
         return plan.schema().field(column).data_type().is_null().then_some(Literal::Null);
@@ -147,6 +162,9 @@ fn literal(plan: &LogicalPlan, column: usize) -> Option<Literal> {
 
 /// The operand with a value in the place of a column.
 fn with_value(plan: &LogicalPlan, column: usize, value: Expr) -> Result<LogicalPlan> {
+    if let LogicalPlan::Distinct(Distinct::All(input)) = plan {
+        return Ok(LogicalPlan::Distinct(Distinct::All(Arc::new(with_value(input, column, value)?))));
+    }
     let LogicalPlan::Projection(projection) = plan else { return Ok(plan.clone()) };
     let mut exprs = projection.expr.clone();
     let (_, field) = projection.schema.qualified_field(column);

@@ -26,12 +26,15 @@ pub(super) fn write_out(select: &mut Select) -> SqlResult<()> {
         if let Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) = term {
             sets.iter_mut().flatten().for_each(|e| resolve_position(e, projection));
         }
-        let is_simple = |sets: &[Vec<Expr>]| sets.iter().all(|set| set.len() == 1);
+        let is_simple = |sets: &[Vec<Expr>]| sets.iter().all(|set| set.len() == 1) && !repeats(sets);
         match term {
             Expr::Rollup(sets) if !is_simple(sets) => *term = Expr::GroupingSets(rollup(sets)),
             Expr::Cube(sets) if !is_simple(sets) => *term = Expr::GroupingSets(cube(sets)),
             Expr::GroupingSets(sets) => *sets = sets.iter().flat_map(|set| nested(set)).collect(),
             _ => {}
+        }
+        if let Expr::GroupingSets(sets) = term {
+            sets.iter_mut().for_each(keep_first);
         }
     }
     let is_empty = |term: &Expr| matches!(term, Expr::Tuple(all) if all.is_empty());
@@ -235,6 +238,23 @@ pub(super) fn position(e: &Expr) -> Option<usize> {
     }
 }
 
+/// Whether an expression is in the list more than once.
+fn repeats(sets: &[Vec<Expr>]) -> bool {
+    let all: Vec<&Expr> = sets.iter().flatten().collect();
+    (1..all.len()).any(|n| all[..n].contains(&all[n]))
+}
+
+/// Rows are grouped by an expression once, however often a set says it.
+fn keep_first(set: &mut Vec<Expr>) {
+    let mut n = 0;
+    while n < set.len() {
+        match set[..n].contains(&set[n]) {
+            true => _ = set.remove(n),
+            false => n += 1,
+        }
+    }
+}
+
 fn rollup(sets: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
     (0..=sets.len()).rev().map(|n| sets[..n].iter().flatten().cloned().collect()).collect()
 }
@@ -292,6 +312,8 @@ mod tests {
             ("cube ((a, b), c)", "GROUPING SETS ((a, b, c), (a, b), (c), ())"),
             ("rollup (1, 2)", "ROLLUP (a, b)"),
             ("rollup (a)", "ROLLUP (a)"),
+            ("rollup (a, a)", "GROUPING SETS ((a), (a), ())"),
+            ("grouping sets ((a, a), (b, a, b))", "GROUPING SETS ((a), (b, a))"),
             ("grouping sets (rollup (a), (b))", "GROUPING SETS ((a), (), (b))"),
         ] {
             let mut statement =

@@ -36,3 +36,66 @@ pub(super) fn plain_number(value: &ast::Value) -> SqlResult<Option<Expr>> {
     let digits = if has_exponent && decimal.scale() == 0 { format!("{digits}.") } else { digits };
     Ok(Some(Expr::value(ast::Value::Number(digits, *is_long))))
 }
+
+/// Makes a whole number, or an array of them, the `integer` that it is in PostgreSQL if it fits; the planner takes it for a
+/// `bigint`. Beside an operator its type is settled with that of the other operand.
+pub(super) fn as_integer(e: &mut Expr) {
+    if !is_integer(e) {
+        return;
+    }
+    let integer = ast::DataType::Integer(None);
+    let data_type = match &*e {
+        Expr::Array(_) => ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(Box::new(integer), None)),
+        _ => integer,
+    };
+    let expr = Box::new(std::mem::replace(e, Expr::value(ast::Value::Null)));
+    *e = Expr::Cast { kind: ast::CastKind::Cast, expr, data_type, array: false, format: None };
+}
+
+/// The argument that gives a function its type, as such a number.
+pub(super) fn integer_argument(call: &mut ast::Function) {
+    const OF_ROWS: &[&str] =
+        &["any_value", "array_agg", "bit_and", "bit_or", "bit_xor", "max", "min", "unnest"];
+    const OF_WINDOWS: &[&str] = &["first_value", "lag", "last_value", "lead", "nth_value"];
+    let Some(name) = sql::names::parts(&call.name).ok().and_then(|mut parts| parts.pop()) else { return };
+    let is_of_its_type = |names: &[&str]| names.contains(&name.as_str());
+    if !is_of_its_type(OF_ROWS) && !(call.over.is_some() && is_of_its_type(OF_WINDOWS)) {
+        return;
+    }
+    if let ast::FunctionArguments::List(list) = &mut call.args
+        && let Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e))) = list.args.first_mut()
+    {
+        as_integer(e);
+    }
+}
+
+/// Whether an expression is a whole number that is an `integer`, or an array of such numbers.
+pub(super) fn is_integer(e: &Expr) -> bool {
+    match e {
+        Expr::Array(array) => !array.elem.is_empty() && array.elem.iter().all(is_integer_number),
+        e => is_integer_number(e),
+    }
+}
+
+fn is_integer_number(e: &Expr) -> bool {
+    match e {
+        Expr::Nested(inner) => is_integer_number(inner),
+        Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match expr.as_ref() {
+            // The least integer has no positive counterpart.
+            Expr::Value(value) => {
+                matches!(&value.value, ast::Value::Number(digits, _) if is_i32(&format!("-{digits}")))
+            }
+            e => is_integer_number(e),
+        },
+        Expr::UnaryOp { op: ast::UnaryOperator::Plus, expr } => is_integer_number(expr),
+        Expr::Value(value) => match &value.value {
+            ast::Value::Number(digits, _) => is_i32(digits),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn is_i32(digits: &str) -> bool {
+    digits.parse::<i32>().is_ok()
+}

@@ -15,7 +15,7 @@ use self::expressions::Walk;
 use self::offer::{Offer, Output, name_items, only, quoted};
 use self::ordering::position_of;
 use super::marks::{MARK, shown};
-use super::{bags, correlated, distinct_on, grouping, limits, ordered, ties, windows};
+use super::{bags, correlated, distinct_on, grouping, limits, numbers, ordered, ties, windows};
 use base::error::SqlResult;
 use base::schema::Catalog;
 use base::{SqlError, SqlState};
@@ -151,6 +151,7 @@ impl<'a> Resolver<'a> {
             SetExpr::Query(query) => self.query(query, place),
             SetExpr::Values(values) => {
                 let width = values.rows.first().map_or(0, |row| row.content.len());
+                values.rows.iter_mut().flat_map(|row| &mut row.content).for_each(numbers::as_integer);
                 self.walk(values, &Rc::new(Offer::empty()), true)?;
                 Ok(Some((1..=width).map(|n| format!("column{n}")).collect()))
             }
@@ -193,19 +194,7 @@ impl<'a> Resolver<'a> {
             offer.from = select.from.clone();
         }
         let offer = Rc::new(offer);
-        for item in &mut select.projection {
-            // The name is that of what was written.
-            let written = match &*item {
-                SelectItem::UnnamedExpr(e @ Expr::Identifier(_)) => Some(e.clone()),
-                _ => None,
-            };
-            self.walk(item, &offer, true)?;
-            if let (Some(written), SelectItem::UnnamedExpr(e)) = (&written, &*item)
-                && output_name(e) != output_name(written)
-            {
-                *item = SelectItem::ExprWithAlias { expr: e.clone(), alias: quoted(&output_name(written)) };
-            }
-        }
+        self.items(&mut select.projection, &offer)?;
         let names = name_items(select, &offer, place);
         for e in select.selection.iter_mut().chain(&mut select.having).chain(&mut select.qualify) {
             self.walk(e, &offer, false)?;
@@ -301,6 +290,9 @@ impl<'a> Resolver<'a> {
             JoinOperator::FullOuter(_) => (left.is_outer(), right.is_outer()),
             _ => (left, right),
         };
+        // Rows without a partner stay, so that a subquery is a value for each of them.
+        let has_missing = matches!(kept, Kept::Right | Kept::Either)
+            || matches!(operator, JoinOperator::Left(_) | JoinOperator::LeftOuter(_));
         let together = |mut left: Offer, right| {
             left.add(right);
             left
@@ -309,7 +301,7 @@ impl<'a> Resolver<'a> {
         let common: Vec<String> = match constraint {
             JoinConstraint::On(condition) => {
                 let both = Rc::new(together(left, right));
-                self.walk(condition, &both, false)?;
+                self.walk(condition, &both, has_missing)?;
                 return Ok(Rc::into_inner(both).unwrap_or_else(Offer::unknown));
             }
             JoinConstraint::None => return Ok(together(left, right)),

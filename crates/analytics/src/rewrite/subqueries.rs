@@ -74,7 +74,10 @@ pub(super) fn replacement(e: &Expr, around: &Surroundings<'_>) -> SqlResult<Opti
                 op => against(left, op, subquery, false, around),
             }
         }
-        Expr::Subquery(query) => Ok(only_row::of(query, around).map(Expr::Subquery)),
+        Expr::Subquery(query) => match only_row::of_row_around(query, around)? {
+            None => Ok(only_row::of(query, around).map(Expr::Subquery)),
+            value => Ok(value),
+        },
         _ => Ok(None),
     }
 }

@@ -45,10 +45,7 @@ fn join_of_one_type(join: &Join) -> Result<LogicalPlan> {
     let common = coerce_union_schema(&[join.left.clone(), join.right.clone()])?;
     let types: Vec<Arrow> = common.fields().iter().map(|field| field.data_type().clone()).collect();
     let (left, right) = (with_types(&join.left, &types)?, with_types(&join.right, &types)?);
-    let key = |input: &LogicalPlan, n| Expr::Column(Column::from(input.schema().qualified_field(n)));
-    let on = (0..types.len()).map(|n| (key(&left, n), key(&right, n))).collect();
-    let made = Join { left, right, on, ..join.clone() };
-    LogicalPlan::Join(made).recompute_schema()
+    crate::set_types::of_operands(join, left, right)
 }
 
 /// The same rows under the same names, with columns of these types.

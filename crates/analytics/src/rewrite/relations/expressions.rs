@@ -3,6 +3,7 @@
 use super::offer::{Offer, Relation};
 use super::{Place, Resolver, shown};
 use crate::rewrite::correlated::{self, Outside};
+use crate::rewrite::numbers;
 use crate::rewrite::subqueries::{self, Surroundings};
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
@@ -239,6 +240,9 @@ impl VisitorMut for Walk<'_, '_> {
         self.comparisons += usize::from(self.depth == 0 && is_comparison(e));
         self.beside_conjunction += usize::from(self.depth == 0 && !is_conjunction(e));
         rows_as_arguments(e);
+        if let Expr::Function(call) = e {
+            numbers::integer_argument(call);
+        }
         ControlFlow::Continue(())
     }
 

@@ -1,12 +1,14 @@
 //! What FROM offers to the names of a query: relations, and columns in the order of `*`.
 
-use super::{MARK, Names, Place, shown};
+use super::{MARK, Names, Place, Resolver, shown};
+use crate::rewrite::numbers;
 use base::error::SqlResult;
 use base::{SqlError, SqlState};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableWithJoins,
 };
 use sql::lower::output_name;
+use std::rc::Rc;
 
 /// A relation that names can be qualified with.
 pub struct Relation {
@@ -140,6 +142,37 @@ pub fn only<'o>(offer: &'o Offer, name: &'o str, side: &str, is_using: bool) -> 
             SqlState::AMBIGUOUS_COLUMN,
             format!("common column name \"{name}\" appears more than once in {side} table"),
         )),
+    }
+}
+
+impl Resolver<'_> {
+    /// Walks the items of a select list. Each keeps the name of what was written.
+    pub(super) fn items(&mut self, items: &mut [SelectItem], offer: &Rc<Offer>) -> SqlResult<()> {
+        for item in items {
+            let written = match &*item {
+                SelectItem::UnnamedExpr(e) => Some(output_name(e)),
+                _ => None,
+            };
+            let is_renamed = match &*item {
+                SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::Subquery(_)) => true,
+                SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. } => {
+                    numbers::is_integer(e)
+                }
+                _ => false,
+            };
+            if let SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. } = item {
+                numbers::as_integer(e);
+            }
+            self.walk(item, offer, true)?;
+            if let (Some(written), SelectItem::UnnamedExpr(e)) = (written, &*item)
+                && is_renamed
+                && !matches!(e, Expr::Subquery(_))
+                && output_name(e) != written
+            {
+                *item = SelectItem::ExprWithAlias { expr: e.clone(), alias: quoted(&written) };
+            }
+        }
+        Ok(())
     }
 }
 

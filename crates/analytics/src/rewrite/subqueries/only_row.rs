@@ -7,11 +7,31 @@ use super::super::limits::keeps_one;
 use super::super::marks::MARK;
 use super::{Surroundings, over_all, parse, plain};
 use crate::only::ONLY;
+use base::error::SqlResult;
 use datafusion::sql::sqlparser::ast::{self, Expr, Ident, Query, Select, SelectItem, SetExpr};
 
 /// The subquery as one that the planner reads right; `None` if it stays.
 pub(super) fn of(query: &Query, around: &Surroundings<'_>) -> Option<Box<Query>> {
     first_or_only(query, around).or_else(|| of_any(query, around))
+}
+
+/// A subquery without a table, over columns of the row around it, as the value that it is there: CASE decides whether it is
+/// computed, as for any other value.
+pub(super) fn of_row_around(query: &Query, around: &Surroundings<'_>) -> SqlResult<Option<Expr>> {
+    let Some(select) = plain(query, around).filter(|select| select.from.is_empty()) else { return Ok(None) };
+    let [SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. }] =
+        select.projection.as_slice()
+    else {
+        return Ok(None);
+    };
+    if !around.is_correlated || matches!(e, Expr::Tuple(_)) {
+        return Ok(None);
+    }
+    let value = match &select.selection {
+        None => format!("({e})"),
+        Some(condition) => format!("CASE WHEN {condition} THEN {e} END"),
+    };
+    parse(&value).map(Some)
 }
 
 /// The keys of ORDER BY that tell rows apart, where a number stands for the only column.
