@@ -48,7 +48,14 @@ fn renamed(aggregate: Aggregate) -> Result<LogicalPlan> {
         return Ok(LogicalPlan::Aggregate(aggregate));
     }
     let named = |(n, e): (usize, &Expr)| e.clone().unalias().alias(format!("group {n}"));
-    let keys = aggregate.group_expr.iter().enumerate().map(named).collect();
+    // The schema has a key once, however often it is written.
+    let mut once: Vec<&Expr> = Vec::with_capacity(groups);
+    for key in &aggregate.group_expr {
+        if !once.contains(&key) {
+            once.push(key);
+        }
+    }
+    let keys = once.into_iter().enumerate().map(named).collect();
     let schema = aggregate.schema.clone();
     let made = Aggregate::try_new(aggregate.input, keys, aggregate.aggr_expr)?;
     let mut shown = Vec::with_capacity(schema.fields().len());

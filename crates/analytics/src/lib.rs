@@ -19,6 +19,7 @@ mod collapse;
 mod collapse_exec;
 mod complexity;
 mod composites;
+mod constant_sides;
 mod context;
 mod domains;
 mod empty_lists;

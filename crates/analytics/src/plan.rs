@@ -250,7 +250,8 @@ fn settled(names: &Names<'_>, statement: &Statement, planning: &MemoryReservatio
         planned = super::equal_keys::merge(planned).map_err(sql_error)?;
         planned = super::barriers::place(planned).map_err(sql_error)?;
     }
-    super::scalars::settle(planned, true).map_err(sql_error)
+    let settled = super::scalars::settle(planned, true).map_err(sql_error)?;
+    super::constant_sides::settle(settled).map_err(sql_error)
 }
 
 /// The plan without subqueries that the planner has no join for. Errors: 54001 where that makes it too large.
