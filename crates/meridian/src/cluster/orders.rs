@@ -96,8 +96,8 @@ pub async fn replace(args: ReplaceArgs) -> anyhow::Result<()> {
 /// Errors: always.
 pub fn refuse_removal() -> anyhow::Result<()> {
     bail!(
-        "0A000: cluster remove is not supported: regions keep their numbers, and what is homed in one would have to move \
-         first; copy the data into a cluster with the other nodes (meridian backup), or replace a lost node (meridian \
+        "0A000: cluster remove is not supported yet: nodes cannot be told that a region has left, and who takes over what \
+         is homed there; copy the data into a cluster with the other nodes (meridian backup), or replace a lost node (meridian \
          cluster replace)"
     )
 }
