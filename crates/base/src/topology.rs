@@ -121,8 +121,9 @@ impl Topology {
         };
         let partitions = self.partitions.iter().map(partition).collect();
         self.partitions = partitions;
+        let mut read = Vec::new();
         for node in self.nodes.iter_mut().filter(|node| node.region == region) {
-            node.subscribes.clear();
+            read.append(&mut node.subscribes);
         }
         let (gone, near) = (usize::from(region.0), usize::from(heir.0));
         let round_trips = &mut self.wan.round_trip_ns;
@@ -131,6 +132,14 @@ impl Topology {
             row[gone] = row[near];
         }
         self.removed.push(removed);
+        // Columns that only a node there kept are kept where the partition is run from now on.
+        for partition in read {
+            if self.subscribers_of(partition).next().is_none() {
+                let node = usize::from(self.node_of(partition).0);
+                self.nodes[node].subscribes.push(partition);
+                self.nodes[node].subscribes.sort_unstable();
+            }
+        }
         self
     }
     /// Whether a region has left the cluster.
@@ -299,6 +308,18 @@ mod tests {
         assert!(left.is_replica(NodeId(4)) && !left.is_replica(NodeId(1)));
         assert_eq!(left.wan.round_trip_ns(region(1), region(2)), 40);
         assert_eq!(left.wan.round_trip_ns(region(3), region(0)), 1, "it is where its heir is");
+    }
+
+    #[test]
+    fn columns_that_only_a_node_kept_that_leaves_are_kept_by_its_heir() {
+        let mut topology = Topology::one_node_per_region(Wan::uniform("test", &["a", "b", "c"], 1, 40), 1);
+        for n in 0..3 {
+            topology.nodes[n].subscribes = vec![PartitionId(n as u16)];
+        }
+        let left = topology.without(Removed { region: RegionId(2), heir: RegionId(0) });
+        assert_eq!(left.nodes[0].subscribes, [PartitionId(0), PartitionId(2)]);
+        assert_eq!(left.nodes[1].subscribes, [PartitionId(1)]);
+        assert!(left.nodes[2].subscribes.is_empty());
     }
 
     #[test]
