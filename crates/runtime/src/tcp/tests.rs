@@ -110,6 +110,7 @@ impl Running {
         let links = Arc::new(TcpLinks::new(TcpOptions {
             hello,
             nodes,
+            left: Vec::new(),
             places: 0,
             own_places: Vec::new(),
             security,
