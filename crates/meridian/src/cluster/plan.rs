@@ -423,6 +423,28 @@ mod tests {
     }
 
     #[test]
+    fn a_node_comes_back_in_the_cluster_that_a_region_has_left() {
+        let removed = ["--removed", "asia=us"];
+        let given = ["--node", "eu", "--insecure-nodes", "--distances", "us/eu=10ms"];
+        let now = plan(&[&given[..], &removed].concat()).unwrap();
+        assert_eq!(now.left(), [NodeId(2)]);
+        assert_eq!(now.topology.partitions_in(base::RegionId(0)).count(), 2);
+        assert_eq!(now.topology.one_way_ns(NodeId(1), NodeId(2)), 5 * MS, "it lies where its heir does");
+        let (places, own) = now.places();
+        assert_eq!((places, own.len()), (2 * usize::from(PLACES), usize::from(PLACES)));
+        let made_with: BTreeMap<String, String> =
+            now.settings.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        assert_eq!(made_with[REMOVED], "asia=us");
+        let again = now.before(&made_with).unwrap();
+        assert_eq!(again.topology_digest(), now.topology_digest());
+        let nobody = now.before(&made_with.into_iter().filter(|(name, _)| name != REMOVED).collect());
+        assert!(nobody.is_err(), "the distances do not tell where asia was");
+        let asia =
+            plan(&["--node", "asia", "--insecure-nodes", "--distances", "9ms", "--removed", "asia=us"]);
+        assert!(asia.err().unwrap().contains("region asia has left the cluster"));
+    }
+
+    #[test]
     fn what_is_missing_or_contradicts_itself_is_refused() {
         let cases: [(&[&str], &str); 8] = [
             (&["--insecure-nodes"], "--node is missing; it is one of us, eu, asia"),

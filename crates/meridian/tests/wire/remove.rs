@@ -201,3 +201,60 @@ async fn one_region_is_left_and_another_one_joins() {
     assert_eq!(value(&ap, "SELECT sum(v) FROM t").await, "68");
     assert_eq!(rows(&ap, "SELECT name FROM meridian.regions ORDER BY name").await.unwrap(), ["ap", "us"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_region_whose_directory_is_lost_leaves_with_another_one() {
+    let mut processes = Processes::init("remove-lost");
+    made(&mut processes).await;
+    processes.kill(2);
+    std::fs::remove_dir_all(processes.data(2)).unwrap();
+    let told = refused(&processes, "asia", &[]);
+    assert!(told.contains("node asia at") && told.contains("meridian cluster replace"), "{told}");
+    let told = refused(&processes, "eu", &[]);
+    assert!(told.contains("node asia at") && !told.contains("meridian cluster replace"), "{told}");
+    let replaced = meridian(&["cluster", "replace", "--config", &processes.config(2)]);
+    assert!(replaced.status.success(), "{}", said(&replaced));
+    processes.start(2);
+    processes.wait_ready(2);
+    let (removed, told) = remove(&processes, "asia", &[]);
+    assert!(removed, "{told}");
+    (0..3).for_each(|n| ends(&mut processes, n));
+    let replaced = meridian(&["cluster", "replace", "--config", &processes.config(2)]);
+    assert!(said(&replaced).contains("region asia has left the cluster"), "{}", said(&replaced));
+    (0..2).for_each(|n| processes.start(n));
+    (0..2).for_each(|n| processes.wait_ready(n));
+    let eu = processes.session(1).await;
+    run_in_the_end(&eu, "UPDATE t SET v = v + 1").await;
+    assert_eq!(value(&eu, "SELECT sum(v) FROM t").await, "63");
+    assert_eq!(value(&eu, "SELECT v FROM theirs").await, "1");
+}
+
+/// What the region ordered is nowhere else until it leaves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_region_leaves_where_nothing_is_kept_elsewhere() {
+    let mut processes = Processes::init_with("remove-0", &["--nodes", "us,eu,asia", "--survive", "0"]);
+    made(&mut processes).await;
+    processes.kill(2);
+    let told = refused(&processes, "asia", &[]);
+    assert!(told.contains("what it ordered last is nowhere else"), "{told}");
+    processes.start(2);
+    processes.wait_ready(2);
+    let asia = processes.session(2).await;
+    run_in_the_end(&asia, "UPDATE t SET v = v + 1 WHERE region = 'asia'").await;
+    let (removed, told) = remove(&processes, "asia", &[]);
+    assert!(removed, "{told}");
+    (0..3).for_each(|n| ends(&mut processes, n));
+    (0..2).for_each(|n| processes.start(n));
+    (0..2).for_each(|n| processes.wait_ready(n));
+    let eu = processes.session(1).await;
+    run_in_the_end(&eu, "UPDATE t SET v = v + 1").await;
+    (0..2).for_each(|n| processes.kill(n));
+    (0..2).for_each(|n| processes.start(n));
+    (0..2).for_each(|n| processes.wait_ready(n));
+    for n in 0..2 {
+        let client = processes.session(n).await;
+        run_in_the_end(&client, "UPDATE t SET v = v + 1 WHERE region = 'asia'").await;
+        assert_eq!(value(&client, "SELECT sum(v) FROM t").await, (65 + n).to_string(), "node {n}");
+        run_in_the_end(&client, "UPDATE theirs SET v = v + 1").await;
+    }
+}
