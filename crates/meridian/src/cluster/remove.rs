@@ -71,8 +71,9 @@ fn check_copies(regions: usize, survive: u8) -> anyhow::Result<()> {
         return Ok(());
     }
     let most = (0..survive).rev().find(fits).unwrap_or(0);
+    let left = if regions == 1 { "one region".to_string() } else { format!("{regions} regions") };
     bail!(
-        "--survive is {survive}, and the {regions} regions that would be left cannot keep as many copies: change that \
+        "--survive is {survive}, and {left} that would be left cannot keep as many copies elsewhere: change that \
          first (meridian cluster change --survive {most}), or give --survive {most} here"
     )
 }
