@@ -130,10 +130,11 @@ impl Mark {
     }
 
     /// Writes down how many values of each sequence a node of the other cluster takes as handed out. Nodes hand out blocks
-    /// in turns, so with more nodes other blocks are a node's: all begin behind the last that any node may have used.
+    /// in turns, so with more nodes other blocks are a node's: all begin behind the last that any node may have used. Nobody
+    /// else will know later how many a node used that leaves.
     pub fn write_counts(&self, data: &Path, node: NodeId) -> anyhow::Result<()> {
         let (before, after) = self.nodes;
-        if before == after {
+        if before == after && self.leaves.is_none() {
             return Ok(());
         }
         let counts = self.counts.iter().map(|(sequence, times_moved, count)| {
@@ -432,6 +433,10 @@ mod tests {
         let counts = CountsFile::open(&data, NodeId(2)).unwrap().all();
         // Three blocks of two nodes each are six, and so are two blocks of three.
         assert_eq!(counts, BTreeMap::from([((TableId(7), 0), 200), ((TableId(9), 1), 0)]));
+        let left = Mark { nodes: (3, 3), leaves: Some("asia".into()), ..mark("x") };
+        left.write_counts(&data, NodeId(0)).unwrap();
+        let counts = CountsFile::open(&data, NodeId(0)).unwrap().all();
+        assert_eq!(counts, BTreeMap::from([((TableId(7), 0), 300), ((TableId(9), 1), 0)]));
         std::fs::remove_dir_all(data).unwrap();
     }
 }

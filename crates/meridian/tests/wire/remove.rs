@@ -167,6 +167,10 @@ async fn a_process_leaves_and_what_was_answered_is_with_the_others() {
 async fn one_region_is_left_and_another_one_joins() {
     let mut processes = Processes::init("remove-two");
     made(&mut processes).await;
+    let count = |n: usize, rows: u32| {
+        format!("INSERT INTO counted (node) SELECT '{n}' FROM generate_series(1, {rows})")
+    };
+    run_in_the_end(&processes.session(2).await, &count(2, 2000)).await;
     let (removed, told) = remove(&processes, "asia", &["--homes-to", "eu"]);
     assert!(removed, "{told}");
     (0..3).for_each(|n| ends(&mut processes, n));
@@ -200,6 +204,11 @@ async fn one_region_is_left_and_another_one_joins() {
     run_in_the_end(&ap, "UPDATE t SET v = v + 1").await;
     assert_eq!(value(&ap, "SELECT sum(v) FROM t").await, "68");
     assert_eq!(rows(&ap, "SELECT name FROM meridian.regions ORDER BY name").await.unwrap(), ["ap", "us"]);
+    // Values that only the region handed out that left first are not handed out again.
+    for n in [0, 3] {
+        run(&processes.session(n).await, &count(n, 1000)).await;
+    }
+    assert_eq!(value(&ap, "SELECT count(DISTINCT id) FROM counted").await, "4000");
 }
 
 #[tokio::test(flavor = "multi_thread")]
