@@ -295,14 +295,14 @@ impl<'a> Changing<'a> {
 
     /// What to do where the node of the region that leaves does not come back.
     fn if_lost(&self) -> String {
-        match self.operator.reach.check_replaceable() {
+        let instead = match self.operator.reach.check_replaceable() {
             Ok(()) => {
-                ". If it is lost for good, give it another directory on any machine, so that it takes a copy \
-                       (meridian cluster replace), and repeat this"
-                    .into()
+                ". If it is lost for good, give it another directory, on any machine (meridian cluster replace), and \
+                 repeat this once it has its copy"
             }
-            Err(_) => ", also by that of the region that leaves: what it ordered last is nowhere else".into(),
-        }
+            Err(_) => ", also that of the region that leaves: what it ordered last is nowhere else",
+        };
+        instead.to_string()
     }
 
     async fn order(&self, node: &str, address: &str, order: &Order) -> anyhow::Result<Option<Told>> {

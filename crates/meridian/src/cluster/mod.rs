@@ -37,7 +37,7 @@ pub enum ClusterCommand {
     Join(join::JoinArgs),
     /// Change distances, or how many regions may be lost, in the same way
     Change(join::ChangeArgs),
-    /// Take a region away, in the same way: another one has what it had from then on
+    /// Remove a region: stops all nodes at one point; the others are started without it, and one of them has what it had
     Remove(remove::RemoveArgs),
 }
 

@@ -13,10 +13,10 @@ use txn::caerus::comes_back;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  meridian cluster remove asia --config c/us.toml              all nodes end; the nearest region has what asia had
-  meridian start --config c/us.toml                            likewise every other node, but not asia
-  meridian cluster remove asia --homes-to eu --config c/us.toml
-  meridian cluster remove asia --survive 0 --config c/us.toml  of two regions: nothing is kept elsewhere any more")]
+  meridian cluster remove asia --config c/us.toml      all nodes end, and their configurations change
+  meridian start --config c/us.toml                    likewise every other node, but not asia
+  meridian cluster remove asia --config c/us.toml --homes-to eu
+  meridian cluster remove eu --config c/us.toml --survive 0")]
 pub struct RemoveArgs {
     /// The region that leaves
     #[arg(value_name = "REGION")]
