@@ -230,7 +230,7 @@ impl Catalog {
     /// Where rows of a table are ordered that a partition holds.
     pub fn home_of(&self, table: TableId, partition: PartitionId, topology: &Topology) -> RegionId {
         let moved = self.homes.get(&table).copied();
-        moved.unwrap_or_else(|| topology.region_of_partition(partition))
+        moved.map_or_else(|| topology.region_of_partition(partition), |region| topology.successor(region))
     }
 
     /// Applies a change, or says why it cannot be. Every partition computes the same.
@@ -535,9 +535,9 @@ impl Table {
                 }
             }
         };
-        let count = topology.partitions_in(region).count() as u64;
+        let count = topology.partitions_of(region).count() as u64;
         let nth = hash % count.max(1);
-        let partition = topology.partitions_in(region).nth(nth as usize);
+        let partition = topology.partitions_of(region).nth(nth as usize);
         Location::One(partition.unwrap_or_else(|| panic!("{region} has no partition")))
     }
     /// Where a row lives.
@@ -550,7 +550,7 @@ impl Table {
     /// Every partition that may hold rows of this table, in order.
     pub fn partitions(&self, topology: &Topology) -> Vec<PartitionId> {
         match &self.placement {
-            Placement::Home(region) => topology.partitions_in(*region).collect(),
+            Placement::Home(region) => topology.partitions_of(*region).collect(),
             _ => topology.partition_ids().collect(),
         }
     }
@@ -582,8 +582,8 @@ impl Table {
     }
     /// Home of a unique entry that cannot be derived from the partition column.
     pub fn locate_entry(&self, entry: &Key, topology: &Topology) -> PartitionId {
-        let is_spread =
-            |p: &PartitionId| self.has_one_home() || topology.region_of_partition(*p).0 < topology.spread();
+        let region = |p: &PartitionId| topology.partitions[usize::from(p.0)].region;
+        let is_spread = |p: &PartitionId| self.has_one_home() || region(p).0 < topology.spread();
         let homes: Vec<PartitionId> = self.partitions(topology).into_iter().filter(is_spread).collect();
         homes[(fnv1a(1, entry.as_bytes()) % homes.len() as u64) as usize]
     }

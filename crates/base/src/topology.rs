@@ -22,6 +22,15 @@ pub struct Topology {
     /// Rows that nothing else places are spread by hash over so many regions, the first ones; 0: over all. It is what it
     /// was when the cluster was made, so that rows stay where they are when a region joins.
     pub spread_over: u16,
+    /// Regions that have left the cluster, in that order. Their numbers stay theirs, and so do those of their nodes.
+    pub removed: Vec<Removed>,
+}
+
+/// A region that has left the cluster. Its rows stay in their partitions, which its heir runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    pub region: RegionId,
+    pub heir: RegionId,
 }
 
 /// One server process.
@@ -35,6 +44,7 @@ pub struct NodeSpec {
 /// One shard of rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionSpec {
+    /// Whose rows it has; where it is run as well, unless that region has left the cluster.
     pub region: RegionId,
     /// The node that runs it.
     pub node: NodeId,
@@ -46,7 +56,15 @@ pub struct PartitionSpec {
 impl Topology {
     /// These nodes and partitions, with clocks that are always right.
     pub fn of(wan: Wan, nodes: Vec<NodeSpec>, partitions: Vec<PartitionSpec>) -> Topology {
-        Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false, spread_over: 0 }
+        Topology {
+            wan,
+            nodes,
+            partitions,
+            clock_bound_ns: 0,
+            unbounded_clocks: false,
+            spread_over: 0,
+            removed: Vec::new(),
+        }
     }
     /// One node per region that runs `partitions_per_region` partitions, accepts clients and keeps
     /// a column copy of the whole database.
@@ -83,11 +101,65 @@ impl Topology {
         }
         self
     }
+    /// The same cluster without a region: its heir runs its partitions, and it lies where its heir does, so that no
+    /// timeout follows from how far away it was. Replicas come later ([`Topology::with_replicas`]).
+    pub fn without(mut self, removed: Removed) -> Topology {
+        let Removed { region, heir } = removed;
+        assert_ne!(region, heir, "a region is no heir of itself");
+        let leaves = |topology: &Topology, node: NodeId| topology.region_of(node) == region;
+        let by_heir = |copies: &[NodeId]| copies.iter().copied().find(|node| self.region_of(*node) == heir);
+        let runs = |spec: &PartitionSpec| match leaves(&self, spec.node) {
+            true => {
+                by_heir(&spec.copies).or_else(|| self.sequencer_of(heir)).expect("its heir runs partitions")
+            }
+            false => spec.node,
+        };
+        let partition = |spec: &PartitionSpec| {
+            let node = runs(spec);
+            let stays = |copy: &NodeId| *copy != node && !leaves(&self, *copy);
+            PartitionSpec { node, copies: spec.copies.iter().copied().filter(stays).collect(), ..*spec }
+        };
+        let partitions = self.partitions.iter().map(partition).collect();
+        self.partitions = partitions;
+        let mut read = Vec::new();
+        for node in self.nodes.iter_mut().filter(|node| node.region == region) {
+            read.append(&mut node.subscribes);
+        }
+        let (gone, near) = (usize::from(region.0), usize::from(heir.0));
+        let round_trips = &mut self.wan.round_trip_ns;
+        round_trips[gone] = round_trips[near].clone();
+        for row in round_trips.iter_mut() {
+            row[gone] = row[near];
+        }
+        self.removed.push(removed);
+        // Columns that only a node there kept are kept where the partition is run from now on.
+        for partition in read {
+            if self.subscribers_of(partition).next().is_none() {
+                let node = usize::from(self.node_of(partition).0);
+                self.nodes[node].subscribes.push(partition);
+                self.nodes[node].subscribes.sort_unstable();
+            }
+        }
+        self
+    }
+    /// Whether a region has left the cluster.
+    pub fn is_removed(&self, region: RegionId) -> bool {
+        self.removed.iter().any(|removed| removed.region == region)
+    }
+    /// Where what a region would run or order is run and ordered: there, or at its heir's.
+    pub fn successor(&self, region: RegionId) -> RegionId {
+        self.removed.iter().fold(region, |at, removed| if at == removed.region { removed.heir } else { at })
+    }
+    /// Regions that have not left the cluster, in order.
+    pub fn regions(&self) -> impl Iterator<Item = RegionId> + '_ {
+        (0..self.wan.region_count() as u16).map(RegionId).filter(|region| !self.is_removed(*region))
+    }
     /// The same cluster with so many more nodes in each region, which run nothing and follow every partition: read-only
     /// replicas. They come behind all other nodes.
     pub fn with_replicas(mut self, per_region: u16) -> Topology {
         let all: Vec<PartitionId> = self.partition_ids().collect();
-        for region in (0..self.wan.region_count() as u16).map(RegionId) {
+        let regions: Vec<RegionId> = self.regions().collect();
+        for region in regions {
             let replica = || NodeSpec { region, subscribes: all.clone() };
             self.nodes.extend((0..per_region).map(|_| replica()));
         }
@@ -95,7 +167,7 @@ impl Topology {
     }
     /// Whether a node runs no partition and has no copy of any.
     pub fn is_replica(&self, node: NodeId) -> bool {
-        self.copies_at(node).next().is_none()
+        self.copies_at(node).next().is_none() && !self.is_removed(self.region_of(node))
     }
     /// Whether some partition has more than one copy.
     pub fn is_replicated(&self) -> bool {
@@ -145,11 +217,15 @@ impl Topology {
     pub fn node_of(&self, partition: PartitionId) -> NodeId {
         self.partitions[partition.0 as usize].node
     }
+    /// Where a partition is run.
     pub fn region_of_partition(&self, partition: PartitionId) -> RegionId {
-        self.partitions[partition.0 as usize].region
+        self.successor(self.partitions[partition.0 as usize].region)
     }
+    /// Nodes in order, those of regions that have left the cluster left out.
     pub fn node_ids(&self) -> impl Iterator<Item = NodeId> + use<> {
-        (0..self.nodes.len() as u16).map(NodeId)
+        let is_there = |spec: &NodeSpec| !self.is_removed(spec.region);
+        let there: Vec<bool> = self.nodes.iter().map(is_there).collect();
+        (0..).map(NodeId).zip(there).filter(|(_, is_there)| *is_there).map(|(node, _)| node)
     }
     pub fn partition_ids(&self) -> impl Iterator<Item = PartitionId> + use<> {
         (0..self.partitions.len() as u16).map(PartitionId)
@@ -158,7 +234,11 @@ impl Topology {
     pub fn partitions_at(&self, node: NodeId) -> impl Iterator<Item = PartitionId> + '_ {
         self.partition_ids().filter(move |p| self.node_of(*p) == node)
     }
-    /// Partitions of a region, in order.
+    /// Partitions with the rows of a region, in order, wherever they are run.
+    pub fn partitions_of(&self, region: RegionId) -> impl Iterator<Item = PartitionId> + '_ {
+        self.partition_ids().filter(move |p| self.partitions[usize::from(p.0)].region == region)
+    }
+    /// Partitions that a region runs, in order.
     pub fn partitions_in(&self, region: RegionId) -> impl Iterator<Item = PartitionId> + '_ {
         self.partition_ids().filter(move |p| self.region_of_partition(*p) == region)
     }
@@ -185,10 +265,13 @@ impl Topology {
             assert!(node.region.0 < regions, "{} has no latency row", node.region);
             assert!(node.subscribes.iter().all(|p| (p.0 as usize) < self.partitions.len()));
         }
+        for Removed { region, heir } in &self.removed {
+            assert!(region.0 < regions && heir.0 < regions, "{region} left, and {heir} has what it had");
+        }
         for partition in &self.partitions {
-            assert_eq!(self.region_of(partition.node), partition.region);
+            assert_eq!(self.region_of(partition.node), self.successor(partition.region));
             let mut regions: Vec<RegionId> = partition.copies.iter().map(|n| self.region_of(*n)).collect();
-            regions.push(partition.region);
+            regions.push(self.region_of(partition.node));
             regions.sort_unstable();
             assert!(regions.windows(2).all(|pair| pair[0] != pair[1]), "one copy a region");
         }
@@ -206,6 +289,37 @@ mod tests {
         let topology = Topology { spread_over: 2, ..topology };
         topology.check();
         assert_eq!(topology.spread(), 2);
+    }
+
+    #[test]
+    fn what_a_region_had_is_run_by_its_heir_under_the_same_numbers() {
+        let wan = Wan::uniform("test", &["a", "b", "c", "d"], 1, 40);
+        let whole = Topology::one_node_per_region(wan, 2).replicated();
+        let region = |n: u16| RegionId(n);
+        let without_b = whole.clone().without(Removed { region: region(1), heir: region(3) });
+        let left = without_b.without(Removed { region: region(3), heir: region(0) }).with_replicas(1);
+        left.check();
+        assert_eq!(left.regions().collect::<Vec<_>>(), [region(0), region(2)]);
+        assert_eq!([0, 1, 2, 3].map(|n| left.successor(region(n)).0), [0, 0, 2, 0], "the heir's heir");
+        assert_eq!(left.partitions_in(region(0)).count(), 6);
+        assert_eq!(left.partitions_of(region(1)).collect::<Vec<_>>(), [PartitionId(2), PartitionId(3)]);
+        assert!([1, 3].iter().all(|n| left.sequencer_of(region(*n)).is_none()));
+        assert_eq!(left.node_ids().map(|node| node.0).collect::<Vec<_>>(), [0, 2, 4, 5]);
+        assert!(left.is_replica(NodeId(4)) && !left.is_replica(NodeId(1)));
+        assert_eq!(left.wan.round_trip_ns(region(1), region(2)), 40);
+        assert_eq!(left.wan.round_trip_ns(region(3), region(0)), 1, "it is where its heir is");
+    }
+
+    #[test]
+    fn columns_that_only_a_node_kept_that_leaves_are_kept_by_its_heir() {
+        let mut topology = Topology::one_node_per_region(Wan::uniform("test", &["a", "b", "c"], 1, 40), 1);
+        for n in 0..3 {
+            topology.nodes[n].subscribes = vec![PartitionId(n as u16)];
+        }
+        let left = topology.without(Removed { region: RegionId(2), heir: RegionId(0) });
+        assert_eq!(left.nodes[0].subscribes, [PartitionId(0), PartitionId(2)]);
+        assert_eq!(left.nodes[1].subscribes, [PartitionId(1)]);
+        assert!(left.nodes[2].subscribes.is_empty());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `meridian start`: a database that runs until it is told to stop; all regions in this process, or one node of several.
 
 use crate::cluster;
-use crate::cluster::plan::ClusterArgs;
+use crate::cluster::plan::{ClusterArgs, Plan};
 use crate::database::{DataArgs, Database, DatabaseArgs};
 use crate::security::{self, SecurityArgs};
 use anyhow::bail;
@@ -22,8 +22,8 @@ pub struct StartArgs {
     pub security: SecurityArgs,
 }
 
-/// Whether a node could be run with this configuration; nothing is started. Errors: what is wrong with it.
-pub fn check(config: &Path) -> anyhow::Result<()> {
+/// The node that would be run with this configuration; nothing is started. Errors: what is wrong with it.
+pub fn planned(config: &Path) -> anyhow::Result<Plan> {
     let arguments = ["meridian".into(), "start".into(), "--config".into(), config.as_os_str().to_owned()];
     let matches = crate::config::parse(StartCommand::command(), &arguments)?;
     let StartCommand::Start(args) = StartCommand::from_arg_matches(&matches)? else {
@@ -31,7 +31,7 @@ pub fn check(config: &Path) -> anyhow::Result<()> {
     };
     let plan = args.cluster.plan(&args.database)?;
     plan.database.engine_options(&plan.topology)?;
-    Ok(())
+    Ok(plan)
 }
 
 /// The command `start` by itself.

@@ -86,6 +86,8 @@ mod reads;
 mod receive_goods;
 #[path = "wire/regions.rs"]
 mod regions;
+#[path = "wire/remove.rs"]
+mod remove;
 #[path = "wire/replicas.rs"]
 mod replicas;
 #[path = "wire/roles.rs"]

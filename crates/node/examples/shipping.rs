@@ -208,6 +208,7 @@ fn run(readers: u16, warehouses: i32, transactions: u64) -> Pair {
         clock_bound_ns: 0,
         unbounded_clocks: false,
         spread_over: 0,
+        removed: Vec::new(),
     });
     let mut procedures = Procedures::default();
     workload::tpcc::procedures::register(&mut procedures);

@@ -247,6 +247,7 @@ fn a_late_reader_gets_its_copy_in_pieces_while_transactions_go_on() {
         clock_bound_ns: 0,
         unbounded_clocks: false,
         spread_over: 0,
+        removed: Vec::new(),
     };
     let mut cluster = Cluster::new(topology, EngineKind::Perseus.options());
     cluster.start(NodeId(0));

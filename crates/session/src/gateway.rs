@@ -67,9 +67,11 @@ impl Gateway {
     pub fn new(cluster: Arc<dyn Cluster>, config: GatewayConfig) -> Arc<Gateway> {
         // Counting on from the clock keeps names of a gateway's next life apart from this one's.
         let start_us = (cluster.now().0 / base::time::US) as i64;
-        // Replicas hand out nothing, and their number may change.
+        // Replicas hand out nothing, and their number may change. A node that has left has its turns for good.
         let topology = cluster.topology();
-        let nodes = topology.node_ids().filter(|node| !topology.is_replica(*node)).count();
+        let hands_out = topology.node_ids().filter(|node| !topology.is_replica(*node));
+        let left = topology.nodes.iter().filter(|node| topology.is_removed(node.region));
+        let nodes = hands_out.count() + left.count();
         let clock = cluster.clone();
         let generators = Generators::new(cluster.node(), nodes, start_us)
             .kept_in(config.kept_counts)

@@ -32,7 +32,7 @@ impl Delays {
         let regions = topology.wan.region_count() as u16;
         let row = |to| (0..regions).map(|from| topology.wan.one_way_ns(RegionId(from), to)).collect();
         Delays {
-            region_of: topology.node_ids().map(|node| topology.region_of(node)).collect(),
+            region_of: topology.nodes.iter().map(|node| node.region).collect(),
             one_way_ns: (0..regions).map(|to| row(RegionId(to))).collect(),
         }
     }

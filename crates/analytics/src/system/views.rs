@@ -359,8 +359,7 @@ pub(super) fn meridian(context: &Context<'_>, name: &str) -> Option<Made> {
             ]);
             let here = context.cluster().region();
             let health = context.cluster().regions();
-            for r in 0..topology.wan.region_count() as u16 {
-                let id = RegionId(r);
+            for id in topology.regions() {
                 made.rows.push(vec![
                     text(region(id)),
                     Datum::Bool(id == here),

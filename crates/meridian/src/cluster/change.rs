@@ -11,7 +11,7 @@
 //!    [`CHANGED`] when they meet: who changed elsewhere, or has not changed, is refused;
 //! 4. an order that never comes ends the process after a while, and nothing has happened.
 
-use super::plan::{CHANGED, JOINED, Plan, SPREAD_OVER};
+use super::plan::{CHANGED, JOINED, Plan, REMOVED, SPREAD_OVER};
 use crate::database::IDLE_NS;
 use crate::directory;
 use crate::member::{DatabaseNode, Served};
@@ -36,8 +36,8 @@ const MARK: &str = "change";
 /// How long a node that has stopped waits for the next order.
 pub const ORDERS_WITHIN: Duration = Duration::from_secs(60);
 /// Settings that may differ from what a directory was made with.
-const MAY_CHANGE: [&str; 7] =
-    ["--nodes", "--wan and --regions", "--distances", "--survive", SPREAD_OVER, CHANGED, JOINED];
+const MAY_CHANGE: [&str; 8] =
+    ["--nodes", "--wan and --regions", "--distances", "--survive", SPREAD_OVER, CHANGED, JOINED, REMOVED];
 
 /// How many values of a sequence, which was moved so often, a node has handed out at most.
 type Count = (u32, u32, i64);
@@ -75,6 +75,9 @@ pub struct Mark {
     pub counts: Vec<Count>,
     /// Nodes of the one cluster and the other.
     pub nodes: (usize, usize),
+    /// The node that is none of the other cluster.
+    #[serde(default)]
+    pub leaves: Option<String>,
 }
 
 impl Mark {
@@ -109,11 +112,29 @@ impl Mark {
         }
     }
 
+    /// Why a directory is not opened with a configuration of another change, or of none.
+    fn stopped(&self, data: &Path, node: Option<&str>, becomes: Option<&str>) -> String {
+        let (shown, id) = (data.display(), &self.id);
+        let instead = match (&self.leaves, node) {
+            (Some(left), Some(node)) if left == node => {
+                format!("region {node} has left the cluster with it, so its node does not start again")
+            }
+            _ => "start it with the one that the command has written which stopped it".into(),
+        };
+        format!(
+            "{shown} was stopped for change {id} of the cluster, and this configuration has {}: {instead}. To give the \
+             change up, remove {} at every node, as long as none has been started with the new configuration",
+            becomes.map_or("none".to_string(), |id| format!("--changed {id}")),
+            data.join(MARK).display()
+        )
+    }
+
     /// Writes down how many values of each sequence a node of the other cluster takes as handed out. Nodes hand out blocks
-    /// in turns, so with more nodes other blocks are a node's: all begin behind the last that any node may have used.
+    /// in turns, so with more nodes other blocks are a node's: all begin behind the last that any node may have used. Nobody
+    /// else will know later how many a node used that leaves.
     pub fn write_counts(&self, data: &Path, node: NodeId) -> anyhow::Result<()> {
         let (before, after) = self.nodes;
-        if before == after {
+        if before == after && self.leaves.is_none() {
             return Ok(());
         }
         let counts = self.counts.iter().map(|(sequence, times_moved, count)| {
@@ -232,7 +253,7 @@ pub fn pending(data: &Path, settings: &[(&'static str, String)]) -> anyhow::Resu
         if is != becomes {
             bail!(
                 "{shown} was made with --changed {}, not {}: it is of another change of the cluster; its configuration \
-                 comes from meridian cluster join, which stops all nodes first",
+                 comes from the command that makes the change (meridian cluster join, remove or change)",
                 is.unwrap_or("nothing"),
                 becomes.unwrap_or("nothing")
             );
@@ -240,14 +261,7 @@ pub fn pending(data: &Path, settings: &[(&'static str, String)]) -> anyhow::Resu
         return Ok(None);
     };
     if becomes != Some(&mark.id) {
-        bail!(
-            "{shown} was stopped for change {} of the cluster, and this configuration has {}: start it with the one that \
-             meridian cluster join has written. To give the change up, remove {} at every node, as long as none has been \
-             started with the new configuration",
-            mark.id,
-            becomes.map_or("none".to_string(), |id| format!("--changed {id}")),
-            data.join(MARK).display()
-        );
+        bail!("{}", mark.stopped(data, wanted("--node"), becomes));
     }
     if is == becomes {
         return Ok(Some(Pending { mark, before: None }));
@@ -311,8 +325,10 @@ impl Pending {
         directory
             .change_settings(&directory::with_kind_of_log(settings))
             .map_err(|error| anyhow!("{error}"))?;
-        let old = plan.nodes.iter().take(self.mark.nodes.0).map(|(name, _)| name.clone());
-        let others = old.filter(|name| name != plan.name());
+        let left = plan.left();
+        let old = (0..).map(NodeId).zip(&plan.nodes).take(self.mark.nodes.0);
+        let others = old.filter(|(node, _)| *node != plan.me && !left.contains(node));
+        let others = others.map(|(_, (name, _))| name.clone());
         lives.await_again(others).map_err(|error| anyhow!("{error}"))?;
         Mark::remove(data)?;
         Ok(recovered)
@@ -368,7 +384,7 @@ mod tests {
     }
     fn mark(id: &str) -> Mark {
         let point = Point { ends: vec![1, 2], ..Point::default() };
-        Mark { id: id.into(), point, counts: vec![(7, 0, 250), (9, 1, 0)], nodes: (2, 3) }
+        Mark { id: id.into(), point, counts: vec![(7, 0, 250), (9, 1, 0)], nodes: (2, 3), leaves: None }
     }
 
     #[test]
@@ -417,6 +433,10 @@ mod tests {
         let counts = CountsFile::open(&data, NodeId(2)).unwrap().all();
         // Three blocks of two nodes each are six, and so are two blocks of three.
         assert_eq!(counts, BTreeMap::from([((TableId(7), 0), 200), ((TableId(9), 1), 0)]));
+        let left = Mark { nodes: (3, 3), leaves: Some("asia".into()), ..mark("x") };
+        left.write_counts(&data, NodeId(0)).unwrap();
+        let counts = CountsFile::open(&data, NodeId(0)).unwrap().all();
+        assert_eq!(counts, BTreeMap::from([((TableId(7), 0), 300), ((TableId(9), 1), 0)]));
         std::fs::remove_dir_all(data).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! `meridian cluster join` and `change`: the nodes of a cluster become those of another one, in which all data stays.
+//! `meridian cluster join`, `remove` and `change`: the nodes of a cluster become those of another one, in which all data stays.
 //!
 //! IN: a node's configuration, and what is to be different. OUT: new configurations, a directory and a certificate for a
 //! node that joins, and nodes that have all stopped at one point; started with the new configurations they go on as the other
@@ -7,8 +7,9 @@
 
 use super::change::{Answer, Mark, ORDERS_WITHIN, Order, Told, words};
 use super::operator::{Operator, OperatorArgs};
-use super::plan::{CHANGED, JOINED, SPREAD_OVER, node_address};
+use super::plan::{CHANGED, JOINED, REMOVED, SPREAD_OVER, node_address};
 use super::ports::FreePorts;
+use super::removed::Left;
 use super::status::ask_status;
 use crate::cert::{self, CertArgs};
 use anyhow::{Context, anyhow, bail};
@@ -61,26 +62,31 @@ pub struct ChangeArgs {
 }
 
 /// A node's new configuration, before it has its place.
-struct Written {
+pub struct Written {
     node: String,
     path: PathBuf,
     settings: Table,
 }
 
-/// Why a change has been made, and by what.
-struct Changing<'a> {
+/// What is to be different, and how the nodes are told.
+pub struct Changing<'a> {
     args: &'a ChangeArgs,
     operator: Operator,
-    /// Of every node alike.
+    /// The configuration as it is.
+    before: Table,
+    /// Of every node alike from now on.
     alike: Table,
+    /// The region that joins.
     joins: Option<String>,
+    /// The region that leaves, and its heir.
+    leaves: Option<Left>,
 }
 
 pub async fn change(args: ChangeArgs) -> anyhow::Result<()> {
     if args.distances.is_none() && args.survive.is_none() {
         bail!("nothing is to be different; give --distances or --survive");
     }
-    let changing = Changing::new(&args, None)?;
+    let changing = Changing::new(&args)?;
     let written = changing.old_nodes()?;
     changing.run(written).await
 }
@@ -93,7 +99,7 @@ pub async fn join(args: JoinArgs) -> anyhow::Result<()> {
     };
     let (name, address) = node_address(&node).map_err(|why| anyhow!(why))?;
     let ports = (free.of(args.port, 1, "--port")?[0], free.of(args.http_port, 1, "--http-port")?[0]);
-    let changing = Changing::new(&args.change, Some((&name, &address)))?;
+    let changing = Changing::new(&args.change)?.joined_by(&name, &address)?;
     let mut written = changing.old_nodes()?;
     written.push(changing.new_node(&name, ports)?);
     changing.run(written).await
@@ -110,6 +116,12 @@ fn key(flag: &str) -> String {
     flag.trim_start_matches('-').to_string()
 }
 
+/// A list with what follows in a text.
+fn longer(value: Option<&Value>, more: &str) -> Value {
+    let all = listed(value).into_iter().chain(more.split(',').map(str::to_string));
+    all.map(Value::from).collect::<Vec<_>>().into()
+}
+
 fn listed(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_string).collect(),
@@ -120,32 +132,48 @@ fn listed(value: Option<&Value>) -> Vec<String> {
 
 impl<'a> Changing<'a> {
     /// Errors: the cluster cannot be changed so. Nobody has been asked.
-    fn new(args: &'a ChangeArgs, joins: Option<(&str, &str)>) -> anyhow::Result<Changing<'a>> {
+    pub fn new(args: &'a ChangeArgs) -> anyhow::Result<Changing<'a>> {
         let operator = Operator::new(&args.operator)?;
-        let settings = read(&args.operator.config)?;
-        let count = operator.nodes.len();
+        let before = read(&args.operator.config)?;
         let mut alike = Table::new();
-        alike.insert("nodes".into(), settings.get("nodes").cloned().unwrap_or(Value::Array(Vec::new())));
-        if let Some((name, address)) = joins {
-            if operator.nodes.iter().any(|(known, _)| known == name) {
-                bail!("{name} is a node of this cluster already");
-            }
-            let mut nodes = listed(settings.get("nodes"));
-            nodes.push(format!("{name}={address}"));
-            alike.insert("nodes".into(), nodes.into_iter().map(Value::from).collect::<Vec<_>>().into());
-            let over = settings.get(&key(SPREAD_OVER)).cloned();
-            alike.insert(key(SPREAD_OVER), over.unwrap_or(Value::Integer(count as i64)));
-            alike.insert(key(JOINED), name.into());
-        }
+        alike.insert("nodes".into(), before.get("nodes").cloned().unwrap_or(Value::Array(Vec::new())));
         if let Some(distances) = &args.distances {
-            let mut all = listed(settings.get("distances"));
-            all.extend(distances.split(',').map(str::to_string));
-            alike.insert("distances".into(), all.into_iter().map(Value::from).collect::<Vec<_>>().into());
+            alike.insert("distances".into(), longer(before.get("distances"), distances));
         }
         if let Some(survive) = args.survive {
             alike.insert("survive".into(), i64::from(survive).into());
         }
-        Ok(Changing { args, operator, alike, joins: joins.map(|(name, _)| name.to_string()) })
+        Ok(Changing { args, operator, before, alike, joins: None, leaves: None })
+    }
+
+    /// The same with a region more. Errors: there is one of this name, or there was.
+    fn joined_by(mut self, name: &str, address: &str) -> anyhow::Result<Changing<'a>> {
+        if self.operator.nodes.iter().any(|(known, _)| known == name) {
+            bail!("{name} is a node of this cluster already");
+        }
+        if self.operator.numbered.iter().any(|known| known == name) {
+            bail!(
+                "a region {name} has left this cluster, and its rows keep its name; join under another one"
+            );
+        }
+        self.alike.insert("nodes".into(), longer(self.before.get("nodes"), &format!("{name}={address}")));
+        let over = self.before.get(&key(SPREAD_OVER)).cloned();
+        let count = self.operator.numbered.len();
+        self.alike.insert(key(SPREAD_OVER), over.unwrap_or(Value::Integer(count as i64)));
+        self.alike.insert(key(JOINED), name.into());
+        self.joins = Some(name.to_string());
+        Ok(self)
+    }
+
+    /// The same without a region, whose heir has what it had.
+    pub fn left_by(mut self, (name, heir): Left) -> Changing<'a> {
+        self.alike.insert(key(REMOVED), longer(self.before.get(&key(REMOVED)), &format!("{name}={heir}")));
+        self.leaves = Some((name, heir));
+        self
+    }
+
+    fn leaves(&self, node: &str) -> bool {
+        self.leaves.as_ref().is_some_and(|(name, _)| name == node)
     }
 
     fn directory(&self) -> &Path {
@@ -162,7 +190,7 @@ impl<'a> Changing<'a> {
     }
 
     /// Configurations of nodes that are on this machine.
-    fn old_nodes(&self) -> anyhow::Result<Vec<Written>> {
+    pub fn old_nodes(&self) -> anyhow::Result<Vec<Written>> {
         let mut written = Vec::new();
         for (node, _) in &self.operator.nodes {
             let path = match *node == self.operator.reach.node {
@@ -185,7 +213,7 @@ impl<'a> Changing<'a> {
         if path.exists() {
             bail!("{} is there already and is not overwritten", path.display());
         }
-        let mut settings = self.with(read(&self.args.operator.config)?);
+        let mut settings = self.with(self.before.clone());
         let text_of = |key: &str| settings.get(key).and_then(Value::as_str).map(str::to_string);
         let data = PathBuf::from(text_of("data").context("the configuration has no `data`")?);
         let data = data.with_file_name(name);
@@ -213,11 +241,11 @@ impl<'a> Changing<'a> {
         Ok(Written { node: name.to_string(), path, settings })
     }
 
-    async fn run(&self, mut written: Vec<Written>) -> anyhow::Result<()> {
+    pub async fn run(&self, mut written: Vec<Written>) -> anyhow::Result<()> {
         // What is wrong with the new settings is found before anybody stops.
-        for one in &mut written {
+        for one in written.iter_mut().filter(|one| !self.leaves(&one.node)) {
             one.settings.insert(key(CHANGED), "planned".into());
-            let planned = one.prepare().and_then(|path| crate::start::check(&path));
+            let planned = one.prepare().and_then(|path| crate::start::planned(&path));
             one.discard();
             planned?;
         }
@@ -257,11 +285,24 @@ impl<'a> Changing<'a> {
                 Ok(status) => status.why.unwrap_or_default(),
                 Err(why) => why,
             };
+            let instead = if self.leaves(node) { self.if_lost() } else { String::new() };
             bail!(
-                "node {node} at {address} is not ready: {why}; a cluster is changed while all of its nodes run"
+                "node {node} at {address} is not ready: {why}; a cluster is changed while all of its nodes run{instead}"
             );
         }
         Ok(())
+    }
+
+    /// What to do where the node of the region that leaves does not come back.
+    fn if_lost(&self) -> String {
+        let instead = match self.operator.reach.check_replaceable() {
+            Ok(()) => {
+                ". If it is lost for good, give it another directory, on any machine (meridian cluster replace), and \
+                 repeat this once it has its copy"
+            }
+            Err(_) => ", also that of the region that leaves: what it ordered last is nowhere else",
+        };
+        instead.to_string()
     }
 
     async fn order(&self, node: &str, address: &str, order: &Order) -> anyhow::Result<Option<Told>> {
@@ -299,7 +340,7 @@ impl<'a> Changing<'a> {
             }
         }
         let point = point.ok_or_else(|| anyhow!("the cluster has no nodes"))?;
-        let before = self.operator.nodes.len();
+        let before = self.operator.numbered.len();
         let id = base::hash::digest(&(
             self.operator.hello(Purpose::Change).cluster,
             &point,
@@ -310,6 +351,7 @@ impl<'a> Changing<'a> {
             point,
             counts: counts.into_iter().map(|((sequence, times), count)| (sequence, times, count)).collect(),
             nodes: (before, before + usize::from(self.joins.is_some())),
+            leaves: self.leaves.as_ref().map(|(name, _)| name.clone()),
         })
     }
 
@@ -330,13 +372,15 @@ impl<'a> Changing<'a> {
         let joining = written.iter().find(|one| one.node == name).context("it was made just now")?;
         let data = joining.settings.get("data").and_then(Value::as_str).context("it has `data`")?;
         std::fs::create_dir_all(data).with_context(|| format!("cannot make {data}"))?;
-        mark.write_counts(Path::new(data), NodeId(self.operator.nodes.len() as u16))
+        mark.write_counts(Path::new(data), NodeId(self.operator.numbered.len() as u16))
     }
 
     fn tell(&self, written: &[Written], mark: &Mark) {
         println!("All nodes have stopped at one point, and the cluster has changed. Start each node:");
-        written.iter().for_each(|one| println!("  meridian start --config {}", one.path.display()));
-        let is_elsewhere = |node: &&String| !written.iter().any(|one| one.node == **node);
+        let starting = written.iter().filter(|one| !self.leaves(&one.node));
+        starting.for_each(|one| println!("  meridian start --config {}", one.path.display()));
+        let is_elsewhere =
+            |node: &&String| !self.leaves(node) && !written.iter().any(|one| one.node == **node);
         let elsewhere: Vec<&String> =
             self.operator.nodes.iter().map(|(node, _)| node).filter(is_elsewhere).collect();
         if !elsewhere.is_empty() {
@@ -350,6 +394,11 @@ impl<'a> Changing<'a> {
             println!(
                 "Node {name} may run on another machine: copy {name}.toml, ca.crt, its certificate and key, and its data \
                  directory there."
+            );
+        }
+        if let Some((name, heir)) = &self.leaves {
+            println!(
+                "Region {name} has left: {heir} has what it had, and node {name} does not start any more."
             );
         }
         println!("Make the configurations of replicas anew (meridian replica add).");

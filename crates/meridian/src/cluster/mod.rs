@@ -2,7 +2,8 @@
 //!
 //! [`plan`] reads what is configured and refuses what contradicts itself, [`node`] runs a node that [`coming_back`] brings back, [`probes`] answers
 //! health checks, [`replica`] runs a read-only replica, [`replica_commands`] makes one's configuration and ends it, [`status`] tells an operator how nodes are, [`orders`] ends a node or replaces a lost directory, [`init`]
-//! makes the files of a new cluster, [`join`] adds a region to one, and [`change`] has its nodes become nodes of the other.
+//! makes the files of a new cluster, [`join`] adds a region to one, [`remove`] takes one away ([`removed`] reads of whom), and
+//! [`change`] has its nodes become nodes of the other.
 
 mod change;
 mod coming_back;
@@ -14,6 +15,8 @@ mod orders;
 pub mod plan;
 mod ports;
 pub mod probes;
+mod remove;
+mod removed;
 pub mod replica;
 pub mod replica_commands;
 pub mod status;
@@ -34,8 +37,8 @@ pub enum ClusterCommand {
     Join(join::JoinArgs),
     /// Change distances, or how many regions may be lost, in the same way
     Change(join::ChangeArgs),
-    /// Not supported: a cluster only grows
-    Remove(orders::RefusedArgs),
+    /// Remove a region: stops all nodes at one point; the others are started without it, and one of them has what it had
+    Remove(remove::RemoveArgs),
 }
 
 pub fn run(command: ClusterCommand) -> anyhow::Result<()> {
@@ -46,6 +49,6 @@ pub fn run(command: ClusterCommand) -> anyhow::Result<()> {
         ClusterCommand::Replace(args) => crate::run_async(orders::replace(args)),
         ClusterCommand::Join(args) => crate::run_async(join::join(args)),
         ClusterCommand::Change(args) => crate::run_async(join::change(args)),
-        ClusterCommand::Remove(_) => orders::refuse_removal(),
+        ClusterCommand::Remove(args) => crate::run_async(remove::remove(args)),
     }
 }

@@ -316,6 +316,7 @@ impl<P: Served> Running<P> {
         let links = Arc::new(TcpLinks::new(TcpOptions {
             hello: plan.hello(plan.me, plan.name(), life),
             nodes: plan.nodes.clone(),
+            left: plan.left(),
             places,
             own_places,
             security: plan.security.clone(),

@@ -1,6 +1,7 @@
 //! How an operator's commands reach the nodes of a cluster: with what a node's configuration says.
 
 use super::plan::{ClusterArgs, node_address};
+use super::removed;
 use anyhow::{Context, anyhow, bail};
 use base::NodeId;
 use runtime::tcp::{Hello, Life, Owner, Purpose, Security};
@@ -35,6 +36,8 @@ pub struct Reach {
     pub survive: u8,
     #[serde(default)]
     engine: Option<String>,
+    #[serde(default)]
+    removed: Vec<String>,
 }
 
 impl Reach {
@@ -66,8 +69,10 @@ impl Reach {
 pub struct Operator {
     pub reach: Reach,
     pub security: Security,
-    /// Name and address of each node, by number.
+    /// Name and address of each node that is in the cluster.
     pub nodes: Vec<(String, String)>,
+    /// Names of all nodes by number, also of those that have left.
+    pub numbered: Vec<String>,
     hello: Hello,
 }
 
@@ -96,7 +101,13 @@ impl Operator {
             program: env!("CARGO_PKG_VERSION").to_string(),
             about: String::new(),
         };
-        Ok(Operator { security: cluster.security(&owner)?, nodes: cluster.nodes, hello, reach })
+        let left: Result<Vec<_>, _> = reach.removed.iter().map(|text| removed::left(text)).collect();
+        let left = left.map_err(|why| anyhow!("{shown}: removed: {why}"))?;
+        let numbered = cluster.nodes.iter().map(|(name, _)| name.clone()).collect();
+        let security = cluster.security(&owner)?;
+        let is_there = |(name, _): &(String, String)| left.iter().all(|(gone, _)| gone != name);
+        let nodes = cluster.nodes.into_iter().filter(is_there).collect();
+        Ok(Operator { security, nodes, numbered, hello, reach })
     }
 
     pub fn hello(&self, purpose: Purpose) -> Hello {

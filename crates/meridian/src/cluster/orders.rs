@@ -24,13 +24,6 @@ pub struct ReplaceArgs {
     pub operator: OperatorArgs,
 }
 
-/// A command that is refused, and what to do instead.
-#[derive(clap::Args, Debug)]
-pub struct RefusedArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    pub rest: Vec<String>,
-}
-
 pub async fn order(
     operator: &Operator,
     to: &(String, String),
@@ -66,8 +59,11 @@ pub async fn replace(args: ReplaceArgs) -> anyhow::Result<()> {
     let (name, data) = (&operator.reach.node, &operator.reach.data);
     let data = data.as_ref().ok_or_else(|| anyhow!("{}: data is missing", args.operator.config.display()))?;
     operator.reach.check_replaceable()?;
-    let me = operator.nodes.iter().position(|(known, _)| known == name);
+    let me = operator.numbered.iter().position(|known| known == name);
     let me = me.ok_or_else(|| anyhow!("node {name} is not in nodes"))?;
+    if operator.nodes.iter().all(|(known, _)| known != name) {
+        bail!("region {name} has left the cluster, so its directory has no place to take");
+    }
     let hello = operator.hello(Purpose::Replace);
     let hello = Hello { node: NodeId(me as u16), name: name.clone(), ..hello };
     let (mut last, mut silent) = (0, Vec::new());
@@ -91,13 +87,4 @@ pub async fn replace(args: ReplaceArgs) -> anyhow::Result<()> {
     println!("{} takes the place of node {name}'s lost directory. Start the node:", data.display());
     println!("  meridian start --config {}", args.operator.config.display());
     Ok(())
-}
-
-/// Errors: always.
-pub fn refuse_removal() -> anyhow::Result<()> {
-    bail!(
-        "0A000: cluster remove is not supported: regions keep their numbers, and what is homed in one would have to move \
-         first; copy the data into a cluster with the other nodes (meridian backup), or replace a lost node (meridian \
-         cluster replace)"
-    )
 }

@@ -2,6 +2,7 @@
 //!
 //! KEEPS: what has to be the same at all nodes is in [`Plan::settings`]; nodes compare it when they meet.
 
+use super::removed::{self, Left};
 use crate::database::{Columns, DatabaseArgs};
 use crate::directory::settings;
 use anyhow::{Context, anyhow, bail};
@@ -53,6 +54,10 @@ pub struct ClusterArgs {
     /// The node that joined with that change; meridian cluster join writes it
     #[arg(long, env = "MERIDIAN_JOINED", value_name = "NAME")]
     pub joined: Option<String>,
+    /// Regions that have left the cluster, in that order, each with the region that has what it had; meridian cluster
+    /// remove writes it
+    #[arg(long, env = "MERIDIAN_REMOVED", value_delimiter = ',', value_name = "NAME=HEIR,…", value_parser = removed::left)]
+    pub removed: Vec<Left>,
     /// Address to answer health checks on: GET /livez and /readyz
     #[arg(long, env = "MERIDIAN_HTTP", value_name = "IP:PORT")]
     pub http: Option<SocketAddr>,
@@ -94,6 +99,7 @@ fn distance(text: &str) -> Result<Distance, String> {
 pub const SPREAD_OVER: &str = "--spread-over";
 pub const CHANGED: &str = "--changed";
 pub const JOINED: &str = "--joined";
+pub const REMOVED: &str = "--removed";
 
 /// Read-only replicas of a region that processes can run. Every node's topology has numbers for them.
 const PLACES: u16 = 8;
@@ -159,6 +165,7 @@ impl ClusterArgs {
             ("--spread-over", self.spread_over.is_some()),
             ("--changed", self.changed.is_some()),
             ("--joined", self.joined.is_some()),
+            ("--removed", !self.removed.is_empty()),
         ];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
     }
@@ -181,7 +188,8 @@ impl ClusterArgs {
         let wan = self.wan(&names, database)?;
         let mut database = database.clone();
         database.wan = wan;
-        let mut topology = database.topology()?;
+        let mut topology = removed::without(database.topology()?, &self.removed, database.engine()?)?;
+        removed::check_is_there(&topology, name)?;
         if names.len() > 1 && topology.clock_bound_ns == 0 && !topology.unbounded_clocks {
             bail!(
                 "--clock-bound 0 says that all nodes share one clock, and processes do not; give the bound that the \
@@ -212,6 +220,7 @@ impl ClusterArgs {
             (SPREAD_OVER, self.spread_over.map(|regions| regions.to_string())),
             (CHANGED, self.changed.clone()),
             (JOINED, self.joined.clone()),
+            (REMOVED, removed::told(&self.removed)),
         ];
         settings.extend(of_changes.into_iter().filter_map(|(name, value)| Some((name, value?))));
         Ok(Plan {
@@ -280,7 +289,9 @@ impl ClusterArgs {
             wan.round_trip_ns[a][b] = *round_trip_ns;
             wan.round_trip_ns[b][a] = *round_trip_ns;
         }
-        for (a, b) in pairs(names.len()) {
+        // One that has left lies where its heir does.
+        let is_there = |n: usize| self.removed.iter().all(|(left, _)| left != names[n]);
+        for (a, b) in pairs(names.len()).filter(|(a, b)| is_there(*a) && is_there(*b)) {
             if wan.round_trip_ns[a][b] == 0 {
                 bail!("--distances does not tell how far {} and {} are apart", names[a], names[b]);
             }
@@ -298,7 +309,8 @@ fn told(wan: &Wan) -> String {
         let ms = wan.round_trip_ns[a][b] as f64 / MS as f64;
         format!("{}/{}={ms}ms", wan.regions[a], wan.regions[b])
     };
-    pairs(wan.region_count()).map(one).collect::<Vec<_>>().join(",")
+    let known = pairs(wan.region_count()).filter(|(a, b)| wan.round_trip_ns[*a][*b] > 0);
+    known.map(one).collect::<Vec<_>>().join(",")
 }
 
 fn is_loopback(address: &str) -> bool {
@@ -317,6 +329,11 @@ impl Plan {
     }
     pub fn topology_digest(&self) -> u64 {
         base::hash::digest(&base::codec::encode(&*self.topology)[..])
+    }
+    /// Nodes that have left the cluster.
+    pub fn left(&self) -> Vec<NodeId> {
+        let all = (0..self.nodes.len() as u16).map(NodeId);
+        all.filter(|node| self.topology.is_removed(self.topology.region_of(*node))).collect()
     }
     /// Numbers for replicas behind those of nodes, and those in this node's region.
     pub fn places(&self) -> (usize, Vec<NodeId>) {
@@ -341,6 +358,7 @@ impl Plan {
             spread_over: of(SPREAD_OVER).map(str::parse).transpose()?,
             changed: of(CHANGED).map(str::to_string),
             joined: of(JOINED).map(str::to_string),
+            removed: of(REMOVED).map_or(Ok(Vec::new()), removed::all).map_err(|why| anyhow!(why))?,
             ..ClusterArgs::default()
         };
         let survive = needed("--survive")?.parse()?;
@@ -402,6 +420,28 @@ mod tests {
         let distances = plan.settings.iter().find(|(name, _)| *name == "--distances").unwrap();
         assert_eq!(distances.1, "us/eu=0.5ms,us/asia=10ms,eu/asia=10ms");
         assert_eq!(plan.topology.partitions[0].copies.len(), 2, "the engine's copies are laid out");
+    }
+
+    #[test]
+    fn a_node_comes_back_in_the_cluster_that_a_region_has_left() {
+        let removed = ["--removed", "asia=us"];
+        let given = ["--node", "eu", "--insecure-nodes", "--distances", "us/eu=10ms"];
+        let now = plan(&[&given[..], &removed].concat()).unwrap();
+        assert_eq!(now.left(), [NodeId(2)]);
+        assert_eq!(now.topology.partitions_in(base::RegionId(0)).count(), 2);
+        assert_eq!(now.topology.one_way_ns(NodeId(1), NodeId(2)), 5 * MS, "it lies where its heir does");
+        let (places, own) = now.places();
+        assert_eq!((places, own.len()), (2 * usize::from(PLACES), usize::from(PLACES)));
+        let made_with: BTreeMap<String, String> =
+            now.settings.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        assert_eq!(made_with[REMOVED], "asia=us");
+        let again = now.before(&made_with).unwrap();
+        assert_eq!(again.topology_digest(), now.topology_digest());
+        let nobody = now.before(&made_with.into_iter().filter(|(name, _)| name != REMOVED).collect());
+        assert!(nobody.is_err(), "the distances do not tell where asia was");
+        let asia =
+            plan(&["--node", "asia", "--insecure-nodes", "--distances", "9ms", "--removed", "asia=us"]);
+        assert!(asia.err().unwrap().contains("region asia has left the cluster"));
     }
 
     #[test]

@@ -126,6 +126,7 @@ pub async fn run(plan: Plan, security: &SecurityArgs) -> anyhow::Result<()> {
     let links = Arc::new(TcpLinks::new(TcpOptions {
         hello: plan.hello(registered.node, &process.name, life),
         nodes: plan.nodes.clone(),
+        left: plan.left(),
         places,
         own_places: Vec::new(),
         security: plan.security.clone(),

@@ -4,7 +4,7 @@ use crate::processes::{PATIENCE, Processes, meridian, run_in_the_end, said};
 use crate::server::*;
 use std::time::Instant;
 
-const TABLES: &str = "
+pub const TABLES: &str = "
     CREATE TABLE t (region text, id int, v int, PRIMARY KEY (region, id)) WITH (home_by = 'region');
     CREATE TABLE spread (id int PRIMARY KEY, v int UNIQUE) WITH (home_by = 'id', home_map = 'hash');
     CREATE TABLE everywhere (id int PRIMARY KEY, v int) WITH (replicated = true);
@@ -13,14 +13,14 @@ const TABLES: &str = "
     INSERT INTO spread SELECT n, n FROM generate_series(1, 200) n;
     INSERT INTO everywhere VALUES (1, 100)";
 
-fn join(processes: &Processes, name: &str, more: &[&str]) -> (bool, String) {
+pub fn join(processes: &Processes, name: &str, more: &[&str]) -> (bool, String) {
     let config = processes.config(0);
     let output = meridian(&[&["cluster", "join", name, "--config", &config], more].concat());
     (output.status.success(), said(&output))
 }
 
 /// It ends by itself, and well.
-fn ends(processes: &mut Processes, n: usize) {
+pub fn ends(processes: &mut Processes, n: usize) {
     let status = processes.children[n].take().expect("it runs").wait().unwrap();
     assert!(status.success(), "node {n}: {status}");
 }

@@ -51,6 +51,7 @@ impl Groups {
             clock_bound_ns: topology.clock_bound_ns,
             unbounded_clocks: topology.unbounded_clocks,
             spread_over: topology.spread_over,
+            removed: topology.removed.clone(),
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct TcpOptions {
     pub hello: Hello,
     /// Name and address (host:port) of each node, by [`NodeId`].
     pub nodes: Vec<(String, String)>,
+    /// Those of them that have left the cluster: nobody connects to them, and they are not let in.
+    pub left: Vec<NodeId>,
     /// Node numbers behind those, which replicas in processes of their own may take; and those in this node's region.
     pub places: usize,
     pub own_places: Vec<NodeId>,
@@ -47,6 +49,7 @@ pub struct TcpLinks {
     /// By [`NodeId`]; the own entry is never used. Behind nodes come places of replicas.
     peers: Vec<Peer>,
     nodes: usize,
+    left: Vec<NodeId>,
     pub(super) replicas: ReplicaLinks,
     lives: Mutex<Lives>,
     status: OnceLock<Status>,
@@ -132,6 +135,7 @@ impl TcpLinks {
         TcpLinks {
             peers: options.nodes.into_iter().chain(places).enumerate().map(peer).collect(),
             nodes,
+            left: options.left,
             replicas: ReplicaLinks::new(options.own_places),
             hello: options.hello,
             security: options.security,
@@ -157,9 +161,10 @@ impl TcpLinks {
     pub(super) fn place(&self, node: NodeId) -> Option<&Peer> {
         self.peers.get(usize::from(node.0)).filter(|_| usize::from(node.0) >= self.nodes)
     }
-    /// Nodes of the cluster.
+    /// Nodes of the cluster, without those that have left it.
     pub(super) fn others(&self) -> impl Iterator<Item = &Peer> {
-        self.peers[..self.nodes].iter().filter(|peer| peer.node != self.me())
+        let is_there = |peer: &&Peer| peer.node != self.me() && !self.left.contains(&peer.node);
+        self.peers[..self.nodes].iter().filter(is_there)
     }
 
     pub(super) fn known(&self, name: &str) -> Option<KnownLife> {

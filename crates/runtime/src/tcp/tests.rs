@@ -110,6 +110,7 @@ impl Running {
         let links = Arc::new(TcpLinks::new(TcpOptions {
             hello,
             nodes,
+            left: Vec::new(),
             places: 0,
             own_places: Vec::new(),
             security,
@@ -202,6 +203,28 @@ async fn messages_go_both_ways_in_order_and_a_node_that_comes_back_is_connected_
     let hello = Hello { purpose: Purpose::Status, ..hello };
     let status = ask::ask(&operator, "n0", &at[0].to_string(), &hello).await;
     assert_eq!(status.map(|answered| answered.bytes), Ok(b"well".to_vec()));
+}
+
+#[test]
+fn a_node_that_has_left_is_neither_waited_for_nor_told_of() {
+    let scratch = Scratch::new();
+    let links = |left: Vec<NodeId>| {
+        let lives = Lives::begin(&scratch.0).unwrap();
+        TcpLinks::new(TcpOptions {
+            hello: hello(0, &lives),
+            nodes: (0..3).map(|n| (format!("n{n}"), format!("127.0.0.1:{}", n + 1))).collect(),
+            left,
+            places: 0,
+            own_places: Vec::new(),
+            security: Security::Plain,
+            lives,
+        })
+    };
+    assert_eq!(links(Vec::new()).unmet(), ["n1", "n2"]);
+    let links = links(vec![NodeId(1)]);
+    assert_eq!(links.unmet(), ["n2"]);
+    assert_eq!(links.peers().len(), 1);
+    assert!(links.peer_named("n1").is_none() && links.peer_named("n2").is_some());
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Session {
 
     /// Where a cluster that merges epochs orders anything.
     fn all_regions(&self) -> BTreeSet<RegionId> {
-        (0..self.cluster().topology().wan.region_count() as u16).map(RegionId).collect()
+        self.cluster().topology().regions().collect()
     }
 
     /// Where what is declared is ordered.

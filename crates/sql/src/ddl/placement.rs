@@ -83,7 +83,7 @@ impl StorageOptions {
             return Ok(Placement::Replicated);
         }
         if let Some(region) = home {
-            return Ok(Placement::Home(region_named(context, region)?));
+            return Ok(Placement::Home(region_named(context.topology, region)?));
         }
         let Some(column) = self.home_by() else { return Ok(Placement::Home(context.region)) };
         let column = table.column_named(&column.to_lowercase()).ok_or_else(|| {
@@ -148,7 +148,7 @@ fn region_map(context: &DdlContext<'_>, map: &str, data_type: DataType) -> SqlRe
             )
         })?;
         let value = base::text::parse(value.trim().trim_matches('\''), data_type)?;
-        pairs.push((value, region_named(context, region.trim())?));
+        pairs.push((value, region_named(context.topology, region.trim())?));
     }
     Ok(RegionMap::List(pairs))
 }
@@ -157,11 +157,20 @@ fn is_text(data_type: DataType) -> bool {
     matches!(data_type, DataType::Text | DataType::Varchar { .. } | DataType::Char { .. })
 }
 
-fn region_named(context: &DdlContext<'_>, name: &str) -> SqlResult<RegionId> {
-    context.topology.region_named(name).ok_or_else(|| {
-        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("region \"{name}\" does not exist"))
-            .hint(format!("Regions are {}.", context.topology.wan.regions.join(", ")))
-    })
+/// A region where something can be at home. Errors: there is none of this name, or it has left the cluster.
+pub fn region_named(topology: &Topology, name: &str) -> SqlResult<RegionId> {
+    let there: Vec<&str> = topology.regions().map(|region| topology.region_name(region)).collect();
+    let listed = format!("Regions are {}.", there.join(", "));
+    let refused = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    match topology.region_named(name) {
+        None => Err(refused(format!("region \"{name}\" does not exist")).hint(listed)),
+        Some(left) if topology.is_removed(left) => {
+            let heir = topology.region_name(topology.successor(left));
+            let refused = refused(format!("region \"{name}\" has left the cluster"));
+            Err(refused.detail(format!("Region {heir} has what it had.")).hint(listed))
+        }
+        Some(region) => Ok(region),
+    }
 }
 
 /// `ALTER TABLE … SET (…)`: the table is ordered elsewhere, or its rows are written anew where they live from now on.
@@ -180,7 +189,7 @@ pub(super) fn set_options(
     let moved = catalog.homes.get(&table.id).copied();
     if let Placement::Home(to) = placement {
         let Placement::Home(from) = table.placement else { return rewrite(context, table, placement) };
-        if moved.unwrap_or(from) == to {
+        if topology.successor(moved.unwrap_or(from)) == to {
             return Ok(ddl);
         }
         if topology.sequencer_of(to).is_none() {
@@ -266,7 +275,7 @@ fn next_of(renumbered: &BTreeMap<TableId, TableId>, id: TableId) -> TableId {
 
 /// How a table is placed, and where: as `WITH (…)` would say it, one parameter each.
 pub fn described(table: &Table, catalog: &Catalog, topology: &Topology) -> Vec<(&'static str, String)> {
-    let name = |region: RegionId| topology.region_name(region).to_string();
+    let name = |region: RegionId| topology.region_name(topology.successor(region)).to_string();
     match &table.placement {
         Placement::Home(region) => {
             vec![("home", name(catalog.homes.get(&table.id).copied().unwrap_or(*region)))]
@@ -293,5 +302,27 @@ fn text(e: &ast::Expr) -> String {
             other => other.to_string(),
         },
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::topology::Removed;
+    use base::wan::Wan;
+
+    #[test]
+    fn a_region_that_left_is_no_home() {
+        let topology = Topology::one_node_per_region(Wan::uniform("test", &["us", "eu", "asia"], 1, 40), 1);
+        let left = topology.replicated().without(Removed { region: RegionId(2), heir: RegionId(0) });
+        assert_eq!(region_named(&left, "eu"), Ok(RegionId(1)));
+        let refused = region_named(&left, "asia").unwrap_err();
+        assert_eq!(refused.state, SqlState::INVALID_PARAMETER_VALUE);
+        assert_eq!(refused.message, "region \"asia\" has left the cluster");
+        assert_eq!(refused.detail.as_deref(), Some("Region us has what it had."));
+        assert_eq!(refused.hint.as_deref(), Some("Regions are us, eu."));
+        let unknown = region_named(&left, "mars").unwrap_err();
+        assert_eq!(unknown.message, "region \"mars\" does not exist");
+        assert_eq!(unknown.hint.as_deref(), Some("Regions are us, eu."));
     }
 }

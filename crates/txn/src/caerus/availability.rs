@@ -43,7 +43,7 @@ use crate::engine::{RegionHealth, RegionState};
 use crate::graph::vertex::Ref;
 use base::time::{MS, SECOND};
 use base::txn::{ClientRequest, Transaction};
-use base::{Rank, RegionId, SqlError, SqlState, Time};
+use base::{Rank, SqlError, SqlState, Time};
 use std::collections::BTreeMap;
 
 /// How often the blocked are looked for while a sequence is lost.
@@ -253,6 +253,6 @@ impl Availability {
                 refused: sequences_in(sequences).filter_map(|s| self.refused.get(&s)).sum(),
             }
         };
-        (0..cluster.sequencers.len() as u16).map(RegionId).map(health).collect()
+        cluster.topology.regions().map(health).collect()
     }
 }

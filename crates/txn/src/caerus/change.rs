@@ -1,17 +1,19 @@
-//! The same database among other nodes: a region more, another K, other distances.
+//! The same database among other nodes: a region more or less, another K, other distances.
 //!
 //! IN: a node that has come back with what its disk has, and the [`Point`] at which all nodes of the cluster stopped. OUT:
 //! the same node as a node of the other cluster. Nothing but this node's memory is looked at, and no message is sent.
 //!
 //! A *point* is where every sequence ends. All nodes stop at the same one: each has merged and executed all entries before
 //! it, has them on its disk, and has nothing under way ([`Caerus::point`]). The command that stops the nodes compares what each of
-//! them says, and stops none before all say the same. Regions keep their numbers; new ones come behind them.
+//! them says, and stops none before all say the same. Regions keep their numbers; new ones come behind them. That of a region
+//! that leaves stays empty: its sequence has ended, and its node is none any more.
 //!
 //! KEEPS:
 //! 1. every sequence goes on where it ended, and nothing of it is replaced: what was merged is executed at every old node,
 //!    with the same place, and is in the copy that a new node takes;
 //! 2. ids of transactions are never used again: a node counts its lives on, and a new node's number never named a gateway;
-//! 3. what is homed somewhere stays there; a new region's sequence and partitions begin empty;
+//! 3. what is homed somewhere stays there; a new region's sequence and partitions begin empty. Only what is homed in a region
+//!    that leaves is homed at its heir's from then on; its rows stay in their partitions;
 //! 4. the next leader of a sequence stamps above every closed timestamp that a leader of the old membership has told;
 //! 5. nobody of the old membership goes on once a node serves clients under the new one.
 //!
@@ -21,6 +23,12 @@
 //! in the image, and are the same at all nodes, so later entries get the same places everywhere. A later transaction that
 //! conflicts with an earlier one depends on it or comes when it is collected, as ever. One that does not conflict gets
 //! the later rank because its stamp is above the clock of its sequencer, which goes on above the old one's ceiling.
+//!
+//! Why homes can change with a region that leaves. An entry that is ordered later meets whoever its home's sequence has ordered
+//! last, and the heir's goes on with exactly that knowledge ([`super::homes::Resided::inherited`]). Nothing names the former
+//! home any more: nothing is under way, and gateways have been told of nothing yet. Readers close at the heir's, which
+//! stamps above whatever the other one's leader has told (4). A home that counts no move is the one that the new topology
+//! says, so that transactions need not name it.
 //!
 //! Why promises can be forgotten. A term says whom a node follows. Nobody leads at the point, every log is the same, and
 //! (5) nobody leads in an old term again; so terms begin anew: a region's number says which terms it may lead in, and that
@@ -45,7 +53,7 @@ use crate::engine::{Engine, Executor};
 use crate::log::{Grant, Term};
 use base::process::Unreadable;
 use base::topology::Topology;
-use base::{NodeId, PartitionId, Rank};
+use base::{NodeId, PartitionId, Rank, RegionId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -121,6 +129,15 @@ impl Caerus {
     fn check_follows(&self, next: &Topology) -> Result<(), Unreadable> {
         let here = &self.cluster.topology;
         let kept = next.wan.regions.get(..here.wan.region_count());
+        if next.is_removed(self.cluster.region) {
+            let name = here.region_name(self.cluster.region);
+            return Err(Unreadable(format!(
+                "region {name} has left the cluster, so its node does not go on"
+            )));
+        }
+        if next.removed.get(..here.removed.len()) != Some(&here.removed[..]) {
+            return Err(Unreadable("a region that has left the cluster does not come back into it".into()));
+        }
         if self.routing() != Routing::Direct || kept != Some(&here.wan.regions[..]) {
             return Err(Unreadable(format!(
                 "a cluster of regions {} cannot become one of regions {}: regions stay in their order, and new ones come last",
@@ -129,7 +146,11 @@ impl Caerus {
             )));
         }
         let is_kept = |p: PartitionId| {
-            next.partitions.get(usize::from(p.0)).is_some_and(|spec| spec.node == here.node_of(p))
+            let run_at = here.region_of_partition(p);
+            next.partitions.get(usize::from(p.0)).is_some_and(|spec| match next.is_removed(run_at) {
+                true => next.region_of(spec.node) == next.successor(run_at),
+                false => spec.node == here.node_of(p),
+            })
         };
         match here.partition_ids().find(|p| !is_kept(*p)) {
             None => Ok(()),
@@ -174,6 +195,9 @@ impl Caerus {
     fn extended(&self, before: Checkpoint, at: &Point) -> Result<Checkpoint, Unreadable> {
         let Checkpoint { mut image, logs, mut lives, clock, reads } = before;
         let begins = self.checkpointed();
+        let topology = &self.cluster.topology;
+        let heir = |region: RegionId| topology.is_removed(region).then(|| topology.successor(region));
+        image.partitions = image.partitions.into_iter().map(|copied| copied.inherited(&heir)).collect();
         image.sequences.extend(begins.image.sequences.into_iter().skip(image.sequences.len()));
         image.partitions.extend(begins.image.partitions.into_iter().skip(image.partitions.len()));
         let floor = Grant { closed: at.told, collected: at.collected };

@@ -18,7 +18,7 @@ use crate::graph::seen::Seen;
 use crate::graph::turns::{TurnImage, TurnsImage};
 use crate::graph::vertex::{Ref, State};
 use base::txn::{ClientRequest, Gathered, Transaction};
-use base::{LogPosition, PartitionId, Rank, TableId, TxnId};
+use base::{LogPosition, PartitionId, Rank, RegionId, TableId, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -56,6 +56,18 @@ pub(super) struct Copied {
     pub tables: Vec<(TableId, Resided)>,
     pub position: LogPosition,
     pub rank_max: Rank,
+}
+
+impl Copied {
+    /// The same where regions have left the cluster; see [`Resided::inherited`].
+    pub fn inherited(self, heir: &impl Fn(RegionId) -> Option<RegionId>) -> Copied {
+        let table = |(id, known): (TableId, Resided)| (id, known.inherited(heir));
+        Copied {
+            rest: self.rest.inherited(heir),
+            tables: self.tables.into_iter().map(table).collect(),
+            ..self
+        }
+    }
 }
 
 /// A transaction.

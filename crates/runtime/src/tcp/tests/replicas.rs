@@ -21,6 +21,7 @@ fn options(hello: Hello, address: SocketAddr, security: Security, lives: Lives) 
     TcpOptions {
         hello,
         nodes: vec![("n0".into(), address.to_string())],
+        left: Vec::new(),
         places: PLACES,
         own_places,
         security,

@@ -101,7 +101,7 @@ impl Session {
         let mut homes = self.homes_touched(touched);
         if choice == CutChoice::Calibrated && reading.is_block {
             // A block finds a cut for all that it may read later.
-            homes.extend((0..topology.wan.region_count() as u16).map(RegionId));
+            homes.extend(topology.regions());
         }
         let is_afar = homes.iter().any(|home| *home != here);
         let mut asked = BTreeSet::new();
@@ -132,7 +132,7 @@ impl Session {
     /// elsewhere the nearest majority has said that it has all of it.
     fn trips_of_epoch(&self) -> Trips {
         let cluster = self.cluster();
-        match cluster.topology().wan.region_count() {
+        match cluster.topology().regions().count() {
             1 => Trips::default(),
             _ if cluster.copies_elsewhere() > 0 => Trips::between(0.5, 1.0),
             _ => Trips::of(0.5),
@@ -230,8 +230,8 @@ impl Session {
     /// Round trip from a region to the K-th nearest of the others that keep copies.
     fn kth_nearest_ns(&self, here: RegionId, k: usize) -> u64 {
         let topology = self.cluster().topology();
-        let all = (0..topology.wan.region_count() as u16).map(RegionId);
-        let others = all.filter(|region| *region != here && topology.sequencer_of(*region).is_some());
+        let others =
+            topology.regions().filter(|region| *region != here && topology.sequencer_of(*region).is_some());
         let mut round_trips: Vec<u64> =
             others.map(|region| topology.wan.round_trip_ns(here, region)).collect();
         round_trips.sort_unstable();

@@ -20,13 +20,7 @@ impl Session {
         let table = sql::names::find_table(&catalog, &self.settings.search_path, &self.database.name, &name)?;
         let topology = self.cluster().topology();
         let name = sql::names::fold(region);
-        let from = topology.region_named(&name).ok_or_else(|| {
-            SqlError::new(
-                base::SqlState::INVALID_PARAMETER_VALUE,
-                format!("region \"{name}\" does not exist"),
-            )
-            .hint(format!("Regions are {}.", topology.wan.regions.join(", ")))
-        })?;
+        let from = sql::ddl::placement::region_named(topology, &name)?;
         let ms = |ns: u64| Datum::Float(ns as f64 / base::time::MS as f64);
         let is_replicated = table.placement == Placement::Replicated;
         let homes = self.homes(table.id, &table.partitions(topology).into_iter().collect());

@@ -5,7 +5,7 @@ use super::{Era, Partition, Residence, Residences};
 use crate::graph::conflict::{self, ConflictIndex, Flaws};
 use crate::graph::vertex::Ref;
 use base::txn::Home;
-use base::{Rank, TableId, TxnId};
+use base::{Rank, RegionId, TableId, TxnId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -44,6 +44,24 @@ pub struct Resided {
 }
 
 impl Resided {
+    /// The same where regions have left the cluster. What was homed in one is homed at its heir's: its sequence goes on from
+    /// whom the other had ordered. Where something has moved before, that counts as a further move, so that the heir's home is
+    /// none that a rejected move has opened.
+    pub fn inherited(self, heir: &impl Fn(RegionId) -> Option<RegionId>) -> Resided {
+        let Resided { home, moved_at, eras, mut reached } = self;
+        let left = home.and_then(|home| Some((home, heir(home.region)?)));
+        let next = left.map(|(home, region)| {
+            reached += u32::from(home.moves > 0);
+            Home { region, moves: if home.moves > 0 { reached } else { 0 } }
+        });
+        let era = |(at, index, tables): (Home, conflict::Image, BTreeSet<TableId>)| match heir(at.region) {
+            None => Some((at, index, tables)),
+            Some(_) if home == Some(at) => Some((next?, index, tables)),
+            // A rejected move has opened it.
+            Some(_) => None,
+        };
+        Resided { home: next.or(home), moved_at, eras: eras.into_iter().filter_map(era).collect(), reached }
+    }
     fn of(known: &Residence, id_of: &impl Fn(Ref) -> Option<TxnId>) -> Resided {
         let eras = known.eras.iter().map(|era| (era.home, era.index.image(id_of), era.left.clone()));
         let Residence { home, moved_at, reached, .. } = *known;

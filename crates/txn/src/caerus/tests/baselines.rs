@@ -209,9 +209,7 @@ fn three_inside(routing: Routing, mutant: Option<Mutant>) -> World {
         nodes.push(NodeSpec { region, subscribes: Vec::new() });
         partitions.push(PartitionSpec { region, node, copies });
     }
-    let topology =
-        Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false, spread_over: 0 }
-            .replicated();
+    let topology = Topology::of(wan, nodes, partitions).replicated();
     let options = Options { replication: three_machines(), ranks: unadjusted(), mutant, ..options(routing) };
     World::with(1, topology, options)
 }

@@ -1,4 +1,4 @@
-//! A region is added to a cluster whose nodes have all stopped at one point; see [`change`](super::super::change).
+//! A region is added to a cluster, or leaves it, whose nodes have all stopped at one point; see [`change`](super::super::change).
 
 use super::World;
 use super::judge::judge;
@@ -10,9 +10,9 @@ use crate::trial::executor::Rows;
 use base::process::Unreadable;
 use base::rng::Rng;
 use base::time::{MS, SECOND};
-use base::topology::Topology;
+use base::topology::{Removed, Topology};
 use base::wan::Wan;
-use base::{NodeId, TxnId};
+use base::{NodeId, PartitionId, RegionId, TableId, TxnId};
 use std::collections::BTreeSet;
 
 const TAKE_OVER_MS: u64 = 4000;
@@ -57,8 +57,11 @@ fn work(world: &mut World, rng: &mut Rng, ms: u64) -> Vec<TxnId> {
 fn stop(world: &mut World) -> Point {
     for _ in 0..500 {
         world.run_for_ms(10);
-        let points: Option<Vec<Point>> = world.nodes.iter().map(Caerus::point).collect();
-        let Some(points) = points.filter(|_| world.dead.is_empty()) else { continue };
+        let there: Vec<NodeId> = world.topology.node_ids().collect();
+        let point = |node: &NodeId| world.nodes[usize::from(node.0)].point();
+        let points: Option<Vec<Point>> = there.iter().map(point).collect();
+        let is_down = there.iter().any(|node| world.dead.contains(node));
+        let Some(points) = points.filter(|_| !is_down) else { continue };
         if points.iter().all(|point| point.is_at(&points[0].ends)) {
             return points.iter().fold(points[0].clone(), Point::and);
         }
@@ -69,10 +72,17 @@ fn stop(world: &mut World) -> Point {
 /// The nodes of the new cluster on the disks of the old one, and the new ones beside them.
 fn change(world: &mut World, next: Topology, options: Options, at: &Point) -> Result<(), Unreadable> {
     let mut changed = Vec::new();
-    for node in world.topology.node_ids() {
+    for node in (0..world.nodes.len() as u16).map(NodeId) {
         let (engine, mut rows, _) = world.recovered(node);
-        changed.push((engine.changed_to(next.clone().into(), options.clone(), at, &mut rows)?, rows));
+        let engine = match next.is_removed(world.topology.region_of(node)) {
+            // It never starts again.
+            true => engine,
+            false => engine.changed_to(next.clone().into(), options.clone(), at, &mut rows)?,
+        };
+        changed.push((engine, rows));
     }
+    let leaves = |node: &NodeId| next.is_removed(next.region_of(*node));
+    world.dead.extend(world.topology.node_ids().filter(leaves));
     world.become_cluster(next, options, changed);
     Ok(())
 }
@@ -289,4 +299,153 @@ fn a_node_that_stopped_elsewhere_does_not_change() {
     let ends: Vec<u64> = world.nodes[0].logs.iter().map(|log| log.end()).collect();
     let why = refused(&mut world, topology(4, 20), &Point { ends, ..at });
     assert!(why.contains("1 transactions are not in all of their sequences"), "{why}");
+}
+
+fn without(regions: usize, removed: &[(u16, u16)]) -> Topology {
+    let leave = |topology: Topology, (region, heir): &(u16, u16)| {
+        topology.without(Removed { region: RegionId(*region), heir: RegionId(*heir) })
+    };
+    removed.iter().fold(topology(regions, 20), leave)
+}
+
+/// Clients of nodes that are there, with rows of all regions.
+fn work_everywhere(world: &mut World, rng: &mut Rng, ms: u64) {
+    let nodes: Vec<NodeId> = world.topology.node_ids().collect();
+    let partitions = world.topology.partitions.len() as u64;
+    for _ in 0..ms / 10 {
+        let node = *rng.pick(&nodes);
+        let mut row = |mode: &str| format!("{mode}{}.{}", rng.below(partitions), rng.below(4));
+        let text = format!("{} {}", row("w"), row("r"));
+        if !world.dead.contains(&node) {
+            world.submit(node.0, &text);
+        }
+        world.run_for_ms(10);
+    }
+}
+
+#[test]
+fn a_region_leaves_and_its_heir_orders_what_was_homed_there() {
+    for (seed, gone, heir, before, after) in
+        [(1, 3, 0, 0, 0), (2, 0, 2, 1, 1), (3, 1, 0, 1, 0), (4, 2, 3, 0, 1), (5, 0, 3, 1, 1)]
+    {
+        let (mut world, mut rng) = (world(seed, 4, before), Rng::new(seed).fork("clients"));
+        work_everywhere(&mut world, &mut rng, 500);
+        let at = stop(&mut world);
+        let rows = world.rows[usize::from(heir)].values.clone();
+        change(&mut world, without(4, &[(gone, heir)]), options(after), &at).unwrap();
+        assert_eq!(world.rows[usize::from(heir)].values, rows, "rows stay");
+        world.run_for_ms(TAKE_OVER_MS);
+        for node in world.topology.node_ids().collect::<Vec<_>>() {
+            assert!(is_whole(&world, node.0), "seed {seed}");
+            let residences = &world.nodes[usize::from(node.0)].residences;
+            assert_eq!(residences.home(PartitionId(gone), None).region, RegionId(heir));
+            commits(&mut world, node.0, "w0.1 w1.1 w2.1 w3.1");
+        }
+        // Nobody else has to be asked for what the heir orders.
+        let near = world.submit(heir, &format!("w{gone}.2"));
+        world.run_for_ms(3000);
+        assert!(world.answer(near).rank > at.told, "readers were told of nothing later");
+        work_everywhere(&mut world, &mut rng, 400);
+        world.run_for_ms(5000);
+        judge(&world);
+    }
+}
+
+/// Partitions and tables that had moved, there or away from there, are where they should be, and move on.
+#[test]
+fn what_had_moved_before_a_region_leaves_moves_on_afterwards() {
+    let table = TableId(7);
+    let mut world = world(15, 4, 1);
+    commits(&mut world, 0, "w0.1 w1.1 w2.1 w3.1");
+    for (partition, to) in [(0, 3), (3, 1)] {
+        world.move_home(0, partition, to).unwrap();
+        world.run_for_ms(1000);
+    }
+    world.move_table(0, table, &[2], 3);
+    world.run_for_ms(1000);
+    let at = stop(&mut world);
+    change(&mut world, without(4, &[(3, 2)]), options(1), &at).unwrap();
+    world.run_for_ms(TAKE_OVER_MS);
+    let home = |world: &World, partition: u16, table: Option<TableId>| {
+        world.nodes[1].residences.home(PartitionId(partition), table).region.0
+    };
+    assert_eq!([0, 1, 2, 3].map(|p| home(&world, p, None)), [2, 1, 2, 1]);
+    assert_eq!(home(&world, 2, Some(table)), 2);
+    commits(&mut world, 1, "w0.1 w1.1 w2.1 w3.1");
+    let refused = world.move_home(1, 0, 3).unwrap_err();
+    assert!(refused.message.contains("orders nothing"), "{refused:?}");
+    for (partition, to) in [(0, 1), (3, 0)] {
+        world.move_home(1, partition, to).unwrap();
+        world.run_for_ms(1000);
+    }
+    world.move_table(1, table, &[2], 0);
+    world.run_for_ms(1000);
+    assert_eq!([0, 1, 2, 3].map(|p| home(&world, p, None)), [1, 1, 2, 0]);
+    assert_eq!(home(&world, 2, Some(table)), 0);
+    for node in 0..3 {
+        commits(&mut world, node, "w0.1 w1.1 w2.1 w3.1");
+    }
+    world.run_for_ms(3000);
+    judge(&world);
+}
+
+#[test]
+fn regions_leave_one_after_the_other_and_another_one_joins() {
+    let (mut world, mut rng) = (world(16, 4, 1), Rng::new(16).fork("clients"));
+    // The heir leaves too, and what it had inherited goes on.
+    for (next, copies) in
+        [(without(4, &[(1, 3)]), 1), (without(4, &[(1, 3), (3, 0)]), 0), (without(5, &[(1, 3), (3, 0)]), 1)]
+    {
+        work_everywhere(&mut world, &mut rng, 300);
+        let at = stop(&mut world);
+        change(&mut world, next, options(copies), &at).unwrap();
+        world.run_for_ms(TAKE_OVER_MS);
+    }
+    for node in [0, 2, 4] {
+        assert!(is_whole(&world, node));
+        commits(&mut world, node, "w0.1 w1.1 w2.1 w3.1 w4.1");
+    }
+    // As many as may be lost.
+    world.kill(0);
+    world.run_for_ms(TAKE_OVER_MS);
+    for node in [2, 4] {
+        commits(&mut world, node, "w0.1 w1.1 w3.1 w4.1");
+    }
+    judge(&world);
+}
+
+#[test]
+fn all_nodes_that_stay_crash_after_a_region_has_left() {
+    for copies in [0, 1] {
+        let (mut world, mut rng) = (world(17, 4, copies), Rng::new(17).fork("clients"));
+        work_everywhere(&mut world, &mut rng, 400);
+        let at = stop(&mut world);
+        change(&mut world, without(4, &[(0, 1)]), options(copies), &at).unwrap();
+        world.run_for_ms(TAKE_OVER_MS);
+        work_everywhere(&mut world, &mut rng, 300);
+        world.run_for_ms(2000);
+        (1..4).for_each(|node| world.crash(NodeId(node)));
+        world.run_for_ms(2 * TAKE_OVER_MS);
+        for node in 1..4 {
+            assert!(is_whole(&world, node), "n{node}, K = {copies}");
+            commits(&mut world, node, "w0.1 w1.1 w2.1 w3.1");
+        }
+        world.run_for_ms(3000);
+        judge(&world);
+    }
+}
+
+#[test]
+fn the_node_of_a_region_that_leaves_does_not_go_on_and_never_comes_back() {
+    let mut world = world(18, 4, 1);
+    commits(&mut world, 0, "w0.1 w3.1");
+    let at = stop(&mut world);
+    let (engine, mut rows, _) = world.recovered(NodeId(3));
+    let refused = engine.changed_to(without(4, &[(3, 0)]).into(), options(1), &at, &mut rows);
+    assert!(refused.err().unwrap().0.contains("region d has left the cluster"));
+    change(&mut world, without(4, &[(3, 0)]), options(1), &at).unwrap();
+    world.run_for_ms(TAKE_OVER_MS);
+    let at = stop(&mut world);
+    let refused = change(&mut world, topology(4, 20), options(1), &at).err().unwrap();
+    assert!(refused.0.contains("does not come back"), "{refused:?}");
 }

@@ -164,8 +164,7 @@ fn a_node_that_orders_nothing_takes_a_later_copy_if_what_it_lacks_is_gone() {
         nodes.push(NodeSpec { region, subscribes: Vec::new() });
         partitions.push(PartitionSpec { region, node, copies });
     }
-    let topology =
-        Topology { wan, nodes, partitions, clock_bound_ns: 0, unbounded_clocks: false, spread_over: 0 };
+    let topology = Topology::of(wan, nodes, partitions);
     let heartbeats = Heartbeats { every_ns: 10 * MS, ..Heartbeats::default() };
     let options = Options { copies_elsewhere: 1, heartbeats, ..Options::default() };
     let mut world = World::with(1, topology.replicated(), options);

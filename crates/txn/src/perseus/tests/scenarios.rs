@@ -229,6 +229,7 @@ fn a_gateway_without_rows_coordinates_for_others() {
         clock_bound_ns: MS,
         unbounded_clocks: false,
         spread_over: 0,
+        removed: Vec::new(),
     };
     let mut world = World::with(3, topology, Options::default());
     let far = world.submit(2, access("w1.1"));
