@@ -183,7 +183,7 @@ fn columns_say_the_modifiers_of_their_types() {
         ),
         (
             "select g.*, count(*), 1 from g group by k",
-            "T k:23:-1:1*|x:1700:655366:2*|s:1043:9:3*|c:1042:8:4*|count:20:-1:0|?column?:20:-1:0",
+            "T k:23:-1:1*|x:1700:655366:2*|s:1043:9:3*|c:1042:8:4*|count:20:-1:0|?column?:23:-1:0",
         ),
     ] {
         assert_eq!(client.simple(sql).first().map(String::as_str), Some(told), "{sql}");
