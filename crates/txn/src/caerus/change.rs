@@ -24,11 +24,11 @@
 //! conflicts with an earlier one depends on it or comes when it is collected, as ever. One that does not conflict gets
 //! the later rank because its stamp is above the clock of its sequencer, which goes on above the old one's ceiling.
 //!
-//! Why homes can change with a region that leaves. An entry that is ordered later meets whoever its home's sequence has ordered
-//! last, and the heir's goes on with exactly that knowledge ([`super::homes::Resided::inherited`]). Nothing names the former
-//! home any more: nothing is under way, and gateways have been told of nothing yet. Readers close at the heir's, which
-//! stamps above whatever the other one's leader has told (4). A home that counts no move is the one that the new topology
-//! says, so that transactions need not name it.
+//! Why homes can change with a region that leaves. An entry that is ordered later waits for the conflicting transactions that
+//! its home's sequence has ordered before it, and the heir's sequence begins with the former home's record of those
+//! ([`super::homes::Resided::inherited`]). No entry names the former home any more: nothing is under way, and gateways have been
+//! told of nothing yet. Readers close at the heir's sequence, which stamps above every stamp that the former home's leader has
+//! told (4). A home that was never moved follows from the new topology, so that transactions need not name it.
 //!
 //! Why promises can be forgotten. A term says whom a node follows. Nobody leads at the point, every log is the same, and
 //! (5) nobody leads in an old term again; so terms begin anew: a region's number says which terms it may lead in, and that
