@@ -8,8 +8,17 @@ use base::schema::{Catalog, Placement, Table};
 use base::zone::Zone;
 use sql::cancel::CancelHandle;
 use sql::given::GivenValues;
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Values of a session's settings by their names.
+pub type SettingValues = BTreeMap<Cow<'static, str>, String>;
+
+/// Whether a setting is an application's own, which has a dot in its name.
+pub fn is_custom_setting(name: &str) -> bool {
+    name.contains('.') && !name.starts_with("meridian.")
+}
 
 /// What planning depends on beside the statement.
 pub struct Context<'a> {
@@ -19,10 +28,10 @@ pub struct Context<'a> {
     pub database: &'a str,
     /// The name of the role that acts.
     pub user: &'a str,
-    pub session_user: &'a str,
     /// What it may do.
     pub standing: Arc<Standing>,
     pub process_id: i32,
+    pub settings: &'a Arc<SettingValues>,
     /// The isolation level that the open transaction has, or the next one gets.
     pub isolation: &'static str,
     /// Ends the statement, its planning too.
@@ -44,9 +53,9 @@ pub struct OwnedContext {
     pub search_path: Vec<String>,
     pub database: String,
     pub user: String,
-    pub session_user: String,
     pub standing: Arc<Standing>,
     pub process_id: i32,
+    pub settings: Arc<SettingValues>,
     pub isolation: &'static str,
     pub cancel: CancelHandle,
     pub reads_here: bool,
@@ -95,9 +104,9 @@ impl Context<'_> {
             search_path: self.search_path.to_vec(),
             database: self.database.to_string(),
             user: self.user.to_string(),
-            session_user: self.session_user.to_string(),
             standing: self.standing.clone(),
             process_id: self.process_id,
+            settings: self.settings.clone(),
             isolation: self.isolation,
             cancel: self.cancel.clone(),
             reads_here: self.reads_here,
@@ -132,9 +141,9 @@ impl OwnedContext {
             search_path: &self.search_path,
             database: &self.database,
             user: &self.user,
-            session_user: &self.session_user,
             standing: self.standing.clone(),
             process_id: self.process_id,
+            settings: &self.settings,
             isolation: self.isolation,
             cancel: &self.cancel,
             reads_here: self.reads_here,

@@ -2,6 +2,7 @@
 //! take far longer than the rest for large plans are left out for those.
 
 use super::filter_names::ToldApart;
+use super::filter_projections::FiltersPlain;
 use super::null_keys::ConditionsKept;
 use super::sum_types::SumTypesKept;
 use datafusion::common::Result;
@@ -112,9 +113,13 @@ pub(super) fn physical_rules(
     rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let checkpoint: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(Checkpoint);
-    let told_apart = |rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>| {
-        let pushes_filters = rule.name().starts_with("FilterPushdown");
-        if pushes_filters { Arc::new(ToldApart(rule)) } else { rule }
-    };
-    rules.into_iter().flat_map(|rule| [checkpoint.clone(), told_apart(rule)]).collect()
+    let careful =
+        |rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>| -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+            match rule.name() {
+                name if name.starts_with("FilterPushdown") => Arc::new(ToldApart(rule)),
+                "ProjectionPushdown" => Arc::new(FiltersPlain(rule)),
+                _ => rule,
+            }
+        };
+    rules.into_iter().flat_map(|rule| [checkpoint.clone(), careful(rule)]).collect()
 }

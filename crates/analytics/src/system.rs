@@ -19,6 +19,7 @@ mod privileges;
 mod questions;
 mod reflection;
 mod routines;
+mod settings;
 mod sizes;
 mod time_zones;
 mod triggers;

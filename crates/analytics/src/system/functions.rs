@@ -3,9 +3,9 @@
 use super::definitions::{self, list};
 use super::domains::{self, check_definition};
 use super::function_names::FUNCTIONS;
-use super::pg_tables::{Object, PRESET, elements, object};
+use super::pg_tables::{Object, elements, object};
 use super::privileges::{self, Named};
-use super::{reflection, routines, sizes, triggers};
+use super::{reflection, routines, settings, sizes, triggers};
 use crate::cluster::ReplicaCommand;
 use crate::context::{Context, OwnedContext};
 use base::roles::RoleId;
@@ -147,8 +147,13 @@ impl ScalarUDFImpl for CatalogFunction {
                 let mut out = Vec::with_capacity(rows);
                 for row in 0..rows {
                     match self.name {
-                        "current_setting" => self.refuse_unknown_setting(&arrays, row)?,
-                        "set_config" => refuse_setting(&arrays, row)?,
+                        "current_setting" => {
+                            out.push(self.setting(&arrays, row)?);
+                            continue;
+                        }
+                        "set_config" => {
+                            settings::refuse_change(word(&arrays, 0, row).as_deref()).map_err(external)?;
+                        }
                         "meridian_replica" => {
                             out.push(self.command_replica(&arrays, row)?);
                             continue;
@@ -162,6 +167,10 @@ impl ScalarUDFImpl for CatalogFunction {
         };
         Ok(ColumnarValue::Array(array))
     }
+}
+
+fn external(error: base::SqlError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
 }
 
 /// An argument as a number; text counts if it holds one.
@@ -228,43 +237,10 @@ fn elements_of(list: &ArrayRef, of_null: Option<&str>, texts: &mut Vec<String>) 
     Some(())
 }
 
-/// The value of a setting that is the same in every session.
-fn preset(name: &str) -> Option<&'static str> {
-    PRESET.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| *value)
-}
-
-/// A function has no session whose settings it could change; what has no effect can be set.
-fn refuse_setting(arrays: &[ArrayRef], row: usize) -> Result<()> {
-    match word(arrays, 0, row) {
-        Some(name) if name.eq_ignore_ascii_case("jit") => Ok(()),
-        name => Err(DataFusionError::External(Box::new(
-            base::SqlError::unsupported(format!("set_config('{}')", name.unwrap_or_default()))
-                .hint("SET changes a setting."),
-        ))),
-    }
-}
-
 impl CatalogFunction {
-    /// A setting's value belongs to the session, not to its catalog: few are known here.
-    fn refuse_unknown_setting(&self, arrays: &[ArrayRef], row: usize) -> Result<()> {
-        let known = [
-            "default_table_access_method",
-            "jit",
-            "search_path",
-            "server_version",
-            "server_version_num",
-            "timezone",
-            "transaction_isolation",
-        ];
-        match word(arrays, 0, row).map(|name| name.to_lowercase()) {
-            Some(name) if !known.contains(&name.as_str()) && preset(&name).is_none() => {
-                Err(DataFusionError::External(Box::new(
-                    base::SqlError::unsupported(format!("current_setting('{name}')"))
-                        .hint(format!("SHOW {name} tells its value.")),
-                )))
-            }
-            _ => Ok(()),
-        }
+    fn setting(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<String>> {
+        let Some(name) = word(arrays, 0, row) else { return Ok(None) };
+        settings::current(&self.asked, &name, flag(arrays, 1, row)).map_err(external)
     }
 
     /// The number of an encoding, or bytes of what an argument means. Errors: 42P01, 3D000.
@@ -285,7 +261,7 @@ impl CatalogFunction {
         let Some(asked) = asked else { return Ok(None) };
         let fork = word(arrays, 1, row);
         let bytes = sizes::bytes(&self.asked.context(), self.name, asked, fork.as_deref());
-        bytes.map_err(|error| DataFusionError::External(Box::new(error)))
+        bytes.map_err(external)
     }
 
     fn next_value(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
@@ -296,12 +272,12 @@ impl CatalogFunction {
                 self.asked.given.note(sequence.id, value);
                 Ok(Some(value))
             })
-            .map_err(|e| DataFusionError::External(Box::new(e)))
+            .map_err(external)
     }
 
     /// `meridian_replica(command, node)`: what was done. Errors: 42501, 22023.
     fn command_replica(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<String>> {
-        let failed = |error| Err(DataFusionError::External(Box::new(error)));
+        let failed = |error| Err(external(error));
         let (Some(command), Some(node)) = (word(arrays, 0, row), number(arrays, 1, row)) else {
             return Ok(None);
         };
@@ -336,7 +312,7 @@ impl CatalogFunction {
             arguments.push(argument);
         }
         let has = privileges::has(&self.asked.context(), self.name, &arguments);
-        has.map(Some).map_err(|e| DataFusionError::External(Box::new(e)))
+        has.map(Some).map_err(external)
     }
 
     fn is_visible(&self, arrays: &[ArrayRef], row: usize) -> bool {
@@ -460,27 +436,13 @@ impl CatalogFunction {
             }
             "pg_get_userbyid" => privileges::role_name(&context, role_id(arrays, row)?),
             "current_user" | "current_role" | "user" => Some(self.asked.user.clone()),
-            "session_user" => Some(self.asked.session_user.clone()),
+            "session_user" => self.asked.settings.get("session_authorization").cloned(),
             "current_database" | "current_catalog" => Some(self.asked.database.clone()),
             "current_schema" => {
                 let mut path = sql::temporary::shown(&self.asked.search_path);
                 path.find(|s| self.asked.catalog.schemas.contains(s)).cloned()
             }
             "set_config" => word(arrays, 1, row),
-            "current_setting" => match word(arrays, 0, row)?.to_lowercase().as_str() {
-                "search_path" => {
-                    let path: Vec<&str> =
-                        sql::temporary::shown(&self.asked.search_path).map(String::as_str).collect();
-                    Some(path.join(", "))
-                }
-                "server_version" => Some("15.0 (Meridian)".into()),
-                "server_version_num" => Some("150000".into()),
-                "timezone" => Some(self.asked.zone.to_string()),
-                "transaction_isolation" => Some(self.asked.isolation.into()),
-                "default_table_access_method" => Some("heap".into()),
-                "jit" => Some("off".into()),
-                name => preset(name).map(str::to_string),
-            },
             "getdatabaseencoding" => Some("UTF8".into()),
             // Tables lie where the server's directory is.
             "pg_tablespace_location" => Some(String::new()),

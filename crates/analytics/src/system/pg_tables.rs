@@ -83,7 +83,7 @@ pub(super) fn make(context: &Context<'_>, name: &str) -> Option<Made> {
         "pg_auth_members" => privileges::members(context),
         "pg_tables" => tables(context),
         "pg_indexes" => indexes(context),
-        "pg_settings" => settings(),
+        "pg_settings" => settings(context),
         "pg_views" => super::views_of_users::pg_views(context),
         "pg_matviews" => super::views_of_users::pg_matviews(context),
         "pg_depend" => depend::depend(context),

@@ -8,13 +8,14 @@ use base::zone::Zone;
 impl Session {
     /// A setting as SHOW prints it; `None` if there is none of this name.
     pub fn parameter(&self, name: &str) -> Option<String> {
-        Settings::canonical(name).ok().map(|name| self.show(name))
+        let name = Settings::canonical(name).ok()?;
+        self.settings.has(&name).then(|| self.show(&name))
     }
 
     /// Sets an option of the start-up message, which is obeyed or refused.
     pub fn set_option(&mut self, name: &str, value: &str) -> SqlResult<()> {
         let name = Settings::canonical(name)?;
-        self.set(name, value)?;
+        self.set(&name, value)?;
         self.settings.keep_initial(name);
         self.settings.keep_changes();
         Ok(())

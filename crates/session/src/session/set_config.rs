@@ -53,8 +53,8 @@ impl Session {
             return self.set_isolation(value);
         }
         match value {
-            Some(value) => self.set_in(name, value, is_local),
-            None => self.reset(name, is_local),
+            Some(value) => self.set_in(&name, value, is_local),
+            None => self.reset(&name, is_local),
         }
     }
 
@@ -101,7 +101,7 @@ impl Session {
                 is_local => {
                     self.assign(name, value, is_local)?;
                     let name = Settings::canonical(name)?;
-                    row.push(Datum::text(self.show(name)));
+                    row.push(Datum::text(self.show(&name)));
                 }
             }
         }

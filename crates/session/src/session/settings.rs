@@ -1,11 +1,13 @@
 //! A session's settings: SET, SHOW, RESET.
 
+mod custom;
 pub mod durations;
 mod levels;
 mod planning;
 mod specs;
 mod undo;
 
+use analytics::{SettingValues, is_custom_setting};
 use base::cut::{Consistency, Incarnation};
 use base::error::{SqlResult, SqlState};
 use base::zone::Zone;
@@ -13,13 +15,15 @@ use base::{Rank, SqlError, Token};
 pub use levels::{READ_COMMITTED, READ_UNCOMMITTED, REPEATABLE_READ, SERIALIZABLE, shown_level};
 use node::ReadPolicy;
 use specs::SPECS;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Settings and what they mean for statements.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    values: BTreeMap<&'static str, String>,
+    /// Shared with what asks for them until one changes.
+    values: Arc<SettingValues>,
     /// How queries read.
     pub consistency: Consistency,
     /// How reads of rows use replicas.
@@ -33,7 +37,7 @@ pub struct Settings {
     pub statement_timeout_ms: u64,
     pub timeouts: Timeouts,
     /// What the client set when it connected, which RESET goes back to.
-    initial: BTreeMap<&'static str, String>,
+    initial: SettingValues,
     /// Notices below this level are not sent.
     pub notices_from: NoticeLevel,
     /// New transactions are READ ONLY.
@@ -102,13 +106,12 @@ impl Settings {
         self.get("meridian.engine") == "geogauss"
     }
     pub fn new(user: &str, engine: &str, region: &str) -> Settings {
-        let mut values: BTreeMap<&'static str, String> =
-            SPECS.iter().map(|s| (s.0, s.1.to_string())).collect();
-        values.insert("session_authorization", user.into());
-        values.insert("meridian.engine", engine.into());
-        values.insert("meridian.region", region.into());
+        let mut values: SettingValues = SPECS.iter().map(|s| (s.0.into(), s.1.to_string())).collect();
+        values.insert("session_authorization".into(), user.into());
+        values.insert("meridian.engine".into(), engine.into());
+        values.insert("meridian.region".into(), region.into());
         Settings {
-            values,
+            values: Arc::new(values),
             consistency: Consistency::Rss,
             read_policy: ReadPolicy::default(),
             usual_consistency: Consistency::Rss,
@@ -116,7 +119,7 @@ impl Settings {
             search_path: vec!["public".into()],
             statement_timeout_ms: 0,
             timeouts: Timeouts::default(),
-            initial: BTreeMap::from([("session_authorization", user.to_string())]),
+            initial: BTreeMap::from([("session_authorization".into(), user.to_string())]),
             notices_from: NoticeLevel::Notice,
             read_only: false,
             epoch: 0,
@@ -128,32 +131,32 @@ impl Settings {
     /// The same where clocks have no bound: queries read at `regular`, and `rss` is refused.
     pub fn without_clocks(mut self) -> Settings {
         (self.consistency, self.usual_consistency) = (Consistency::Regular, Consistency::Regular);
-        self.values.insert("meridian.consistency", self.consistency.name().into());
+        self.put("meridian.consistency".into(), self.consistency.name().into());
         self
     }
 
-    /// A setting's canonical name. Errors: 42704.
-    pub fn canonical(name: &str) -> SqlResult<&'static str> {
+    /// A setting's canonical name, also one that an application would make. Errors: 42704, 42602.
+    pub fn canonical(name: &str) -> SqlResult<Cow<'static, str>> {
         let name = match name.to_ascii_lowercase().as_str() {
             "time zone" => "TimeZone".to_string(),
             "names" => "client_encoding".into(),
             "transaction isolation level" => "transaction_isolation".into(),
             other => other.to_string(),
         };
-        SPECS.iter().find(|s| s.0.eq_ignore_ascii_case(&name)).map(|s| s.0).ok_or_else(|| {
-            SqlError::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!("unrecognized configuration parameter \"{name}\""),
-            )
-        })
+        match SPECS.iter().find(|s| s.0.eq_ignore_ascii_case(&name)) {
+            Some(spec) => Ok(spec.0.into()),
+            None if is_custom_setting(&name) => custom::canonical(&name),
+            None => Err(unrecognized(&name)),
+        }
     }
 
-    pub fn get(&self, name: &'static str) -> &str {
+    /// The value of a setting that there is.
+    pub fn get(&self, name: &str) -> &str {
         &self.values[name]
     }
     /// Every setting with its value, in order of names.
-    pub fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.values.iter().map(|(name, value)| (*name, value.as_str()))
+    pub fn all(&self) -> &Arc<SettingValues> {
+        &self.values
     }
     /// Whether clients are told when it changes.
     pub fn is_reported(name: &str) -> bool {
@@ -165,8 +168,12 @@ impl Settings {
     }
     /// SET. Returns the token to take over, for `meridian.token`. Errors: 22023, 55P02 for read-only ones, 0A000 for
     /// a level that rests on clocks which have no bound.
-    pub fn set(&mut self, name: &'static str, value: &str) -> SqlResult<Option<Token>> {
-        let spec = SPECS.iter().find(|s| s.0 == name).expect("canonical");
+    pub fn set(&mut self, name: &str, value: &str) -> SqlResult<Option<Token>> {
+        let Some(spec) = SPECS.iter().find(|s| s.0 == name) else {
+            custom::check_room(&self.values, name, value)?;
+            self.put(name.to_string().into(), value.into());
+            return Ok(None);
+        };
         if !spec.3 {
             return Err(SqlError::new(
                 SqlState(*b"55P02"),
@@ -268,7 +275,7 @@ impl Settings {
             }
             _ => {}
         }
-        self.put(spec.0, shown);
+        self.put(spec.0.into(), shown);
         Ok(token)
     }
 
@@ -283,32 +290,37 @@ impl Settings {
         })
     }
 
-    fn put(&mut self, name: &'static str, shown: String) {
-        if matches!(name, "role" | "session_authorization") {
-            self.values.insert("role", "none".into());
-            self.epoch += 1;
+    fn put(&mut self, name: Cow<'static, str>, shown: String) {
+        let is_role = matches!(&*name, "role" | "session_authorization");
+        if !is_role && self.values.get(&name) == Some(&shown) {
+            return;
         }
-        self.values.insert(name, shown);
+        let values = Arc::make_mut(&mut self.values);
+        if is_role {
+            values.insert("role".into(), "none".into());
+        }
+        values.insert(name, shown);
+        self.epoch += 1;
     }
 
     /// What is set now was set by the client when it connected.
-    pub fn keep_initial(&mut self, name: &'static str) {
-        let shown = self.values[name].clone();
+    pub fn keep_initial(&mut self, name: Cow<'static, str>) {
+        let shown = self.values[&name].clone();
         self.initial.insert(name, shown);
     }
     /// What the server knows of itself, for SHOW.
-    pub fn tell(&mut self, name: &'static str, value: String) {
-        self.values.insert(name, value);
+    pub fn tell(&mut self, name: Cow<'static, str>, value: String) {
+        self.put(name, value);
     }
 
     /// RESET, or SET … TO DEFAULT.
-    pub fn reset(&mut self, name: &'static str) -> SqlResult<()> {
-        let spec = SPECS.iter().find(|s| s.0 == name).expect("canonical");
+    pub fn reset(&mut self, name: &str) -> SqlResult<()> {
+        let usual = SPECS.iter().find(|s| s.0 == name).map_or("", |spec| spec.1);
         match (name, self.initial.get(name).cloned()) {
             ("meridian.token", _) => Ok(()),
             (_, Some(initial)) => self.set(name, &initial).map(|_| ()),
             ("meridian.consistency", None) => self.set(name, self.usual_consistency.name()).map(|_| ()),
-            (_, None) => self.set(name, spec.1).map(|_| ()),
+            (_, None) => self.set(name, usual).map(|_| ()),
         }
     }
     /// RESET ALL, which leaves the session the role that it has.
@@ -317,7 +329,21 @@ impl Settings {
         for spec in SPECS.iter().filter(|s| s.3 && !is_role(s.0)) {
             self.reset(spec.0).expect("defaults are valid");
         }
+        let own: Vec<_> = self.values.keys().filter(|name| is_custom_setting(name)).cloned().collect();
+        for name in own {
+            self.reset(&name).expect("what was there once has room");
+        }
     }
+}
+
+/// Whether a setting takes several words.
+pub fn is_list(name: &str) -> bool {
+    ["search_path", "datestyle"].contains(&name.to_ascii_lowercase().as_str())
+}
+
+/// There is no setting of this name. 42704.
+pub fn unrecognized(name: &str) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
 }
 
 /// A policy, and how it is shown. `None`: there is none of this name. Errors: 0A000, no cluster here can read so.

@@ -24,7 +24,7 @@ pub(super) fn columns(statement: &Statement) -> Option<Arc<Vec<Column>>> {
                 CLOCKS => Some(Arc::new(clock_columns())),
                 OUTCOME => texts(&[OUTCOME]),
                 "all" => texts(&["name", "setting", "description"]),
-                name => texts(&[Settings::canonical(name).unwrap_or(name)]),
+                name => texts(&[&Settings::canonical(name).unwrap_or(name.into())]),
             }
         }
         Statement::Explain { .. } => Some(Arc::new(explain_columns(statement))),

@@ -211,7 +211,7 @@ impl Session {
             }
             ast::Reset::ConfigurationParameter(name) => {
                 let name = Settings::canonical(&names::parts(name)?.join("."))?;
-                self.reset(name, false)?;
+                self.reset(&name, false)?;
             }
         }
         done("RESET")
@@ -251,6 +251,10 @@ impl Session {
                 }
                 let is_default = matches!(values.as_slice(), [ast::Expr::Identifier(word)]
                     if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"));
+                if values.len() > 1 && !settings::is_list(&name) {
+                    let message = format!("SET {name} takes only one argument");
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+                }
                 let value = set_text(values);
                 self.assign(&name, (!is_default).then_some(value.as_str()), is_local)
             }
@@ -297,11 +301,11 @@ impl Session {
         has_block
     }
 
-    pub(super) fn set(&mut self, name: &'static str, value: &str) -> SqlResult<()> {
+    pub(super) fn set(&mut self, name: &str, value: &str) -> SqlResult<()> {
         self.set_in(name, value, false)
     }
 
-    pub(super) fn set_in(&mut self, name: &'static str, value: &str, is_local: bool) -> SqlResult<()> {
+    pub(super) fn set_in(&mut self, name: &str, value: &str, is_local: bool) -> SqlResult<()> {
         if name == REQUEST {
             return self.set_request(value);
         }
@@ -335,7 +339,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn reset(&mut self, name: &'static str, is_local: bool) -> SqlResult<()> {
+    pub(super) fn reset(&mut self, name: &str, is_local: bool) -> SqlResult<()> {
         if name == REQUEST {
             self.request = None;
         }
@@ -360,7 +364,7 @@ impl Session {
         self.settings.go_back(savepoint).into_iter().for_each(|name| self.report(name));
     }
 
-    fn report(&mut self, name: &'static str) {
+    fn report(&mut self, name: &str) {
         if name == "application_name" {
             self.activity.now().application = self.settings.get(name).into();
         }
@@ -373,7 +377,7 @@ impl Session {
     }
 
     /// A setting as SHOW prints it.
-    pub(super) fn show(&self, name: &'static str) -> String {
+    pub(super) fn show(&self, name: &str) -> String {
         match name {
             "is_superuser" => if self.standing().is_superuser { "on" } else { "off" }.into(),
             "meridian.token" => settings::show_token(&self.token),
@@ -422,13 +426,19 @@ impl Session {
             let rows = self
                 .settings
                 .all()
-                .map(|(name, _)| vec![Datum::text(name), Datum::text(self.show(name)), Datum::text("")])
+                .keys()
+                .filter(|name| !analytics::is_custom_setting(name))
+                .map(|name| vec![Datum::text(name.as_ref()), Datum::text(self.show(name)), Datum::text("")])
                 .collect();
             let names = ["name", "setting", "description"];
             (names.iter().map(|n| Column::new(*n, DataType::Text)).collect(), rows)
         } else {
             let name = Settings::canonical(&name)?;
-            (vec![Column::new(name, DataType::Text)], vec![vec![Datum::text(self.show(name))]])
+            if !self.settings.has(&name) {
+                return Err(settings::unrecognized(&name));
+            }
+            let shown = self.show(&name);
+            (vec![Column::new(name.into_owned(), DataType::Text)], vec![vec![Datum::text(shown)]])
         };
         Ok(Response::Rows(Rows { columns: Arc::new(columns), stream: RowStream::values(rows), tag: "SHOW" }))
     }

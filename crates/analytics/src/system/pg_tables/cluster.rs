@@ -2,22 +2,17 @@
 
 use super::super::{Made, privileges};
 use super::{BOOL, INT, OID, OWNER, PG_CATALOG, TEXT, array_of, int, text, texts};
-use crate::context::Context;
+use crate::context::{Context, is_custom_setting};
 use base::Datum;
 use base::databases::Database;
 use base::roles::{Object, Privileges};
 use std::sync::Arc;
 
-/// What is the same in every session; `SHOW ALL` tells the rest.
-pub(in super::super) const PRESET: [(&str, &str, &str); 5] = [
-    ("block_size", "8192", "integer"),
-    ("max_identifier_length", "63", "integer"),
-    ("max_index_keys", "32", "integer"),
-    ("server_encoding", "UTF8", "string"),
-    ("server_version_num", "150000", "integer"),
-];
+/// What no session has as a setting of its own.
+pub(in super::super) const PRESET: [(&str, &str, &str); 2] =
+    [("block_size", "8192", "integer"), ("max_index_keys", "32", "integer")];
 
-pub(super) fn settings() -> Made {
+pub(super) fn settings(context: &Context<'_>) -> Made {
     let mut made = Made::new(&[
         ("name", TEXT),
         ("setting", TEXT),
@@ -29,12 +24,19 @@ pub(super) fn settings() -> Made {
         ("boot_val", TEXT),
         ("reset_val", TEXT),
     ]);
-    let row = |(name, setting, kind): (&str, &str, &str)| {
-        let words = ["Preset Options", "internal", kind, "default", setting, setting];
-        let words = words.iter().map(text);
-        [text(name), text(setting), Datum::Null].into_iter().chain(words).collect()
+    let row = |name: &str, setting: &str, [category, context, kind, source]: [&str; 4], usual: Datum| {
+        let of_it = [name, setting].map(|word| text(&word));
+        let words = [category, context, kind, source].map(|word| text(&word));
+        of_it.into_iter().chain([Datum::Null]).chain(words).chain([usual.clone(), usual]).collect()
     };
-    made.rows = PRESET.into_iter().map(row).collect();
+    let preset = PRESET.into_iter().map(|(name, setting, kind)| {
+        row(name, setting, ["Preset Options", "internal", kind, "default"], text(&setting))
+    });
+    let servers = context.settings.iter().filter(|(name, _)| !is_custom_setting(name));
+    let of_session = servers.map(|(name, setting)| {
+        row(name, setting, ["Client Connection Defaults", "user", "string", "session"], Datum::Null)
+    });
+    made.rows = of_session.chain(preset).collect();
     made
 }
 

@@ -4,6 +4,7 @@
 //! KEEPS: what a text of statements or a pipeline has set is gone after an error in it.
 
 use super::Settings;
+use super::specs::SPECS;
 use std::sync::Arc;
 
 /// Settings to go back to.
@@ -64,8 +65,10 @@ impl Settings {
 
     fn replace(&mut self, mut to: Settings) -> Vec<&'static str> {
         to.epoch = self.epoch + 1;
-        let pairs = self.all().zip(to.all());
-        let changed = pairs.filter(|(now, to)| now != to).map(|(now, _)| now.0).collect();
+        if !Arc::ptr_eq(&self.values, &to.values) {
+            self.outlive(Arc::make_mut(&mut to.values));
+        }
+        let changed = SPECS.iter().map(|spec| spec.0).filter(|name| self.get(name) != to.get(name)).collect();
         *self = to;
         changed
     }
