@@ -146,21 +146,12 @@ impl ScalarUDFImpl for CatalogFunction {
             _ => {
                 let mut out = Vec::with_capacity(rows);
                 for row in 0..rows {
-                    match self.name {
-                        "current_setting" => {
-                            out.push(self.setting(&arrays, row)?);
-                            continue;
-                        }
-                        "set_config" => {
-                            settings::refuse_change(word(&arrays, 0, row).as_deref()).map_err(external)?;
-                        }
-                        "meridian_replica" => {
-                            out.push(self.command_replica(&arrays, row)?);
-                            continue;
-                        }
-                        _ => {}
-                    }
-                    out.push(self.text(&arrays, row));
+                    out.push(match self.name {
+                        "current_setting" => self.setting(&arrays, row)?,
+                        "set_config" => self.unchanged(&arrays, row)?,
+                        "meridian_replica" => self.command_replica(&arrays, row)?,
+                        _ => self.text(&arrays, row),
+                    });
                 }
                 Arc::new(StringArray::from(out))
             }
@@ -241,6 +232,12 @@ impl CatalogFunction {
     fn setting(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<String>> {
         let Some(name) = word(arrays, 0, row) else { return Ok(None) };
         settings::current(&self.asked, &name, flag(arrays, 1, row)).map_err(external)
+    }
+
+    /// `set_config` of what has no effect.
+    fn unchanged(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<String>> {
+        settings::refuse_change(word(arrays, 0, row).as_deref()).map_err(external)?;
+        Ok(word(arrays, 1, row))
     }
 
     /// The number of an encoding, or bytes of what an argument means. Errors: 42P01, 3D000.
@@ -442,7 +439,6 @@ impl CatalogFunction {
                 let mut path = sql::temporary::shown(&self.asked.search_path);
                 path.find(|s| self.asked.catalog.schemas.contains(s)).cloned()
             }
-            "set_config" => word(arrays, 1, row),
             "getdatabaseencoding" => Some("UTF8".into()),
             // Tables lie where the server's directory is.
             "pg_tablespace_location" => Some(String::new()),

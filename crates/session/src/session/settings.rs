@@ -336,9 +336,14 @@ impl Settings {
     }
 }
 
-/// Whether a setting takes several words.
-pub fn is_list(name: &str) -> bool {
-    ["search_path", "datestyle"].contains(&name.to_ascii_lowercase().as_str())
+/// Few settings take several values. Errors: 22023 for those of another.
+pub fn check_count(name: &str, values: usize) -> SqlResult<()> {
+    let is_list = ["search_path", "datestyle"].contains(&name.to_ascii_lowercase().as_str());
+    if values > 1 && !is_list {
+        let message = format!("SET {name} takes only one argument");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    Ok(())
 }
 
 /// There is no setting of this name. 42704.

@@ -251,10 +251,7 @@ impl Session {
                 }
                 let is_default = matches!(values.as_slice(), [ast::Expr::Identifier(word)]
                     if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"));
-                if values.len() > 1 && !settings::is_list(&name) {
-                    let message = format!("SET {name} takes only one argument");
-                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-                }
+                settings::check_count(&name, values.len())?;
                 let value = set_text(values);
                 self.assign(&name, (!is_default).then_some(value.as_str()), is_local)
             }
@@ -434,10 +431,7 @@ impl Session {
             (names.iter().map(|n| Column::new(*n, DataType::Text)).collect(), rows)
         } else {
             let name = Settings::canonical(&name)?;
-            if !self.settings.has(&name) {
-                return Err(settings::unrecognized(&name));
-            }
-            let shown = self.show(&name);
+            let shown = self.parameter(&name).ok_or_else(|| settings::unrecognized(&name))?;
             (vec![Column::new(name.into_owned(), DataType::Text)], vec![vec![Datum::text(shown)]])
         };
         Ok(Response::Rows(Rows { columns: Arc::new(columns), stream: RowStream::values(rows), tag: "SHOW" }))
