@@ -37,9 +37,22 @@ impl Geogauss {
         }
         self.readers.wait(ticket, until, partition);
     }
-    pub(super) fn answer_close(&self, ticket: CloseTicket, partition: PartitionId, out: &mut Out) {
+    fn answer_close(&self, ticket: CloseTicket, partition: PartitionId, out: &mut Out) {
         let closed = Closed { position: self.published.log(partition).0 };
         out.push(EngineEffect::Answered { ticket, result: Ok(Answered::Closed(closed)) });
+    }
+    /// Readers whose cuts are published are answered.
+    pub(super) fn answer_readers(&mut self, out: &mut Out) {
+        while let Some((ticket, partition)) = self.readers.pop(self.published.epoch()) {
+            self.answer_close(ticket, partition, out);
+        }
+    }
+    /// Nothing more is published here: those that wait are told why.
+    pub(super) fn refuse_readers(&mut self, out: &mut Out) {
+        for ticket in self.readers.give_up() {
+            let error = self.absent().expect("who refuses readers takes no part");
+            out.push(EngineEffect::Answered { ticket, result: Err(error) });
+        }
     }
     pub(super) fn forget_reader(&mut self, ticket: CloseTicket) {
         self.readers.cancel(ticket);

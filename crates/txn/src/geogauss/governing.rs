@@ -5,13 +5,14 @@
 //! another follows, later the more members come before this one; a member that has promised somebody does not rest
 //! before the change is decided, because until then what it says counts for nobody.
 
-use super::membership::{Change, Said, Standing, Wish};
+use super::membership::{Change, Membership, Said, Standing, Vote, Wish};
 use super::message::{Epoch, Message, Progress, Seat};
+use super::peers::Peers;
 use super::state::{Geogauss, Out};
 use crate::engine::EngineEffect;
 use base::time::MS;
 use base::{NodeId, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// When this node last had reason to change the membership, and tried.
 #[derive(Clone, Debug, Default)]
@@ -117,6 +118,7 @@ impl Geogauss {
 
     fn apply(&mut self, now: Time, change: Change, out: &mut Out) {
         base::sometimes!("a change of the membership is applied");
+        let own = self.membership.seat();
         self.change_seats(&change);
         self.record_change(&change, out);
         self.government.rest();
@@ -124,7 +126,7 @@ impl Geogauss {
         if let Some(seat) = change.removed {
             let last = change.last_of(seat);
             self.peers.reseated(seat.node, published);
-            if self.membership.seat() == Some(seat) {
+            if own == Some(seat) {
                 self.fall_out(now, last, out);
             } else {
                 assert!(
@@ -143,18 +145,37 @@ impl Geogauss {
         }
     }
 
-    /// Who has a seat changes: a seat that is gone has sent what is held of it, and a new one sends from its epoch on.
+    /// Who has a seat changes, and with that who sends epochs.
     pub(super) fn change_seats(&mut self, change: &Change) {
+        let own = self.membership.seat();
         self.membership.apply(change.clone());
-        if let Some(seat) = change.removed {
-            let last = change.last_of(seat);
-            self.inbox.remove(seat, last);
-            self.outbox.cut_off(seat, last);
+        self.change_senders(change);
+        if change.removed.is_some() && own == change.removed {
+            self.membership.leave();
         }
-        if let Some(newcomer) = change.added {
-            let seat = Seat { node: newcomer.node, since: self.membership.known() };
-            self.inbox.add(seat, newcomer.from);
-        }
+    }
+    /// This node has a seat from an epoch on.
+    pub(super) fn take_seat(&mut self, from: Epoch) {
+        self.membership.sit();
+        self.begin_epochs(from);
+    }
+    /// Another node's chain, or that of a former life, takes the place of this one's. What others said is forgotten.
+    pub(super) fn take_chain(&mut self, changes: Vec<Change>) {
+        self.membership = Membership::copied(self.cluster.me, self.cluster.members(), changes);
+        self.peers = Peers::new(self.cluster.others());
+    }
+    /// A former life had this seat and had heard of these lives.
+    pub(super) fn come_back_to(
+        &mut self,
+        seat: Option<Seat>,
+        vote: Vote,
+        incarnations: BTreeMap<NodeId, u32>,
+    ) {
+        self.membership.come_back(seat, vote, incarnations, self.gateway.incarnation());
+    }
+    /// A former life had promised and accepted this of the next change.
+    pub(super) fn stand_by(&mut self, vote: Vote) {
+        self.membership.come_back_with(vote);
     }
 
     /// Somebody shows how many changes it knows.

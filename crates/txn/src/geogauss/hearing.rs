@@ -107,4 +107,53 @@ impl Geogauss {
             self.stop_for_good(error);
         }
     }
+
+    /// A node would be let in.
+    pub(super) fn on_join(
+        &mut self,
+        from: NodeId,
+        (known, incarnation, is_ready): (u64, u32, bool),
+        out: &mut Out,
+    ) {
+        if self.membership.seat().is_none() || !self.cluster.options.removes_lost {
+            return;
+        }
+        let latest = self.membership.incarnation_of(from);
+        let is_seated = self.membership.seat_of(from).is_some();
+        // A node that knows a later change may have lost its seat there.
+        let is_twice = is_seated && incarnation == latest && known == self.membership.known();
+        if incarnation < latest || is_twice {
+            self.inbox.refuse(from, "a member that comes back in an old life");
+            return out
+                .push(EngineEffect::Send { to: from, message: Message::OldLife { incarnation: latest } });
+        }
+        if is_seated {
+            if incarnation > latest {
+                // What the former life has promised and sent is gone.
+                self.peers.has_forgotten(from);
+            }
+            return;
+        }
+        self.peers.would_join(from, incarnation, is_ready);
+    }
+
+    // ---- how the others are -----------------------------------------------------------------------
+
+    /// Whoever says nothing falls silent as this node looks; newcomers that are silent for long are forgotten.
+    pub(super) fn look_at_silence(&mut self, now: Time) {
+        let options = &self.cluster.options;
+        self.peers.look(now, 2 * options.beat_ns);
+        self.peers.drop_silent_newcomers(4 * options.suspect_after_ns(&self.cluster.topology));
+    }
+    /// What this member has counts towards a majority, while it takes part in no change that is not agreed.
+    pub(super) fn count_own_word(&mut self) {
+        if self.membership.seat().is_some() && self.membership.stage() == self.membership.known() {
+            let have = self.safe_have();
+            self.peers.state(&have);
+        }
+    }
+    /// Errors: a member is lost, and nothing is published.
+    pub(super) fn available(&mut self) -> Result<(), SqlError> {
+        self.peers.check(&self.cluster, &self.membership)
+    }
 }

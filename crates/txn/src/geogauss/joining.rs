@@ -11,19 +11,16 @@
 //! A node that kept its memory does the same: what others have merged since need not be kept by anybody any more. Its
 //! clients are told that the end of what they asked is unknown, unless it was in an epoch that does not count.
 
-use super::inbox::{Arrived, Inbox};
-use super::membership::{Change, Membership, Newcomer};
+use super::inbox::Arrived;
+use super::membership::{Change, Newcomer};
 use super::message::{Epoch, Message, Seat};
-use super::options::Mutant;
 use super::outbox::Outbox;
-use super::peers::Peers;
 use super::publishing::Published;
 use super::requests::Requests;
 use super::state::{Geogauss, Out};
 use crate::donor::{Blocks, CopyId, Given, Part, SILENCE_DOUBLINGS_MAX, WINDOW, Wish};
 use crate::engine::{EngineEffect, Executor};
 use base::codec;
-use base::txn::Outcome;
 use base::{NodeId, PartitionId, Rank, SqlError, SqlState, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,37 +135,12 @@ impl Joining {
 }
 
 impl Geogauss {
-    /// This node was removed; of what it sent `last` is the last that counts.
+    /// This node has lost its seat; of what it sent `last` is the last that counts.
     pub(super) fn fall_out(&mut self, now: Time, last: Epoch, out: &mut Out) {
         base::sometimes!("a member finds that it was removed");
-        self.membership.leave();
-        self.outbox = Outbox::default();
         self.life.joining = Some(Joining::removed(self.gateway.incarnation()));
-        let topology = self.cluster.topology.clone();
-        let region = topology.region_name(topology.region_of(self.cluster.me));
-        for (job, epoch) in self.gateway.give_up() {
-            let error = match epoch {
-                Some(epoch) if epoch <= last => SqlError::new(
-                    SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
-                    "the outcome of the transaction is unknown",
-                )
-                .detail(format!(
-                    "Region {region} was removed from the cluster before it learnt the decision."
-                ))
-                .hint("Ask another region whether it took effect before you repeat it."),
-                _ => SqlError::new(
-                    SqlState::CANNOT_CONNECT_NOW,
-                    format!("region {region} was removed from the cluster"),
-                )
-                .detail("The transaction took no effect.")
-                .hint("Repeat it at another region, or here in a moment."),
-            };
-            self.fail(now, &job, now.rank(), Outcome::Aborted(error));
-        }
-        for ticket in self.readers.give_up() {
-            let error = self.life.joining.as_ref().expect("just set").reason(region);
-            out.push(EngineEffect::Answered { ticket, result: Err(error) });
-        }
+        self.give_up_transactions(now, last);
+        self.refuse_readers(out);
     }
 
     /// This node is a member again.
@@ -346,10 +318,8 @@ impl Geogauss {
         base::sometimes!("a node without a seat has a copy");
         self.ask_blocks(out); // Tells the donor that all has come.
         let Image { changes, arrived, published, requests, collected } = image;
-        self.membership = Membership::copied(self.cluster.me, self.cluster.members(), changes);
-        self.inbox = Inbox::copied(arrived, self.cluster.options.planted(Mutant::IgnoreCounts));
-        self.outbox = Outbox::default();
-        self.peers = Peers::new(self.cluster.others());
+        self.take_chain(changes);
+        self.go_on_from(arrived, Outbox::default());
         let moved = (now, published.epoch());
         (self.published, self.requests) = (published, requests);
         let joining = self.life.joining.as_mut().expect("a copy was asked for");
@@ -378,35 +348,6 @@ impl Geogauss {
     }
 
     // ---- at a member ------------------------------------------------------------------------------
-
-    /// A node would be let in.
-    pub(super) fn on_join(
-        &mut self,
-        from: NodeId,
-        (known, incarnation, is_ready): (u64, u32, bool),
-        out: &mut Out,
-    ) {
-        if self.membership.seat().is_none() || !self.cluster.options.removes_lost {
-            return;
-        }
-        let latest = self.membership.incarnation_of(from);
-        let is_seated = self.membership.seat_of(from).is_some();
-        // A node that knows a later change may have lost its seat there.
-        let is_twice = is_seated && incarnation == latest && known == self.membership.known();
-        if incarnation < latest || is_twice {
-            self.inbox.refuse(from, "a member that comes back in an old life");
-            return out
-                .push(EngineEffect::Send { to: from, message: Message::OldLife { incarnation: latest } });
-        }
-        if is_seated {
-            if incarnation > latest {
-                // What the former life has promised and sent is gone.
-                self.peers.has_forgotten(from);
-            }
-            return;
-        }
-        self.peers.would_join(from, incarnation, is_ready);
-    }
 
     /// This member's state as another node gets it, beside rows.
     pub(super) fn copied_image(&self) -> Image {

@@ -108,6 +108,8 @@ pub(super) struct Membership {
 }
 
 pub(super) type Said = Vec<(NodeId, Message)>;
+/// What a member has promised, and accepted, of the next change.
+pub(super) type Vote = (Ballot, Option<(Ballot, Change)>);
 
 impl Membership {
     /// Everybody is a member from the beginning; `is_member`: this node too, as it has been there since.
@@ -300,11 +302,11 @@ impl Membership {
         self.seat = self.seats.get(&self.me).copied();
     }
     /// What this member has promised, and accepted, of the next change.
-    pub fn vote(&self) -> (Ballot, Option<(Ballot, Change)>) {
+    pub fn vote(&self) -> Vote {
         (self.promised, self.accepted.clone())
     }
     /// The same as its disk has it.
-    pub fn come_back_with(&mut self, (promised, accepted): (Ballot, Option<(Ballot, Change)>)) {
+    pub fn come_back_with(&mut self, (promised, accepted): Vote) {
         (self.promised, self.accepted) = (promised, accepted);
     }
     pub fn incarnations(&self) -> &BTreeMap<NodeId, u32> {
@@ -314,7 +316,7 @@ impl Membership {
     pub fn come_back(
         &mut self,
         seat: Option<Seat>,
-        vote: (Ballot, Option<(Ballot, Change)>),
+        vote: Vote,
         incarnations: BTreeMap<NodeId, u32>,
         own: u32,
     ) {

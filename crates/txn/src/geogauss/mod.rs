@@ -41,7 +41,8 @@
 //! |---|---|
 //! | `clock` | which epoch is open |
 //! | [`membership`] | who is a member; attempts to change that |
-//! | `hearing` | nothing: what arrives |
+//! | `hearing` | nothing: what arrives, and how the others are |
+//! | `epochs` | nothing: epochs are filled, closed, kept for others, published |
 //! | `governing` | when this member last tried to |
 //! | `joining`, `crate::donor` | how far a node without a seat is; copies that others take |
 //! | `outbox` | what of all members' epochs is not everywhere |
@@ -54,12 +55,13 @@
 //! | `peers` | who is silent, who has published what |
 //! | `records` | which of the records of this life are on disk |
 //!
-//! Suggested reading order: [`message`], [`merge`], `clock`, `inbox`, `outbox`, `publishing`, `gateway`, `transactions`, `state`,
+//! Suggested reading order: [`message`], [`merge`], `clock`, `inbox`, `outbox`, `publishing`, `gateway`, `transactions`, `epochs`, `state`,
 //! [`membership`], `governing`, `joining`, `records`.
 
 mod clock;
 mod closing;
 mod cluster;
+mod epochs;
 mod gateway;
 mod governing;
 mod hearing;

@@ -25,9 +25,8 @@
 //! each restart, until it is let in: then its own disk has all. What is lost with the process: clients, readers, copies
 //! that others took from here.
 
-use super::inbox::Inbox;
 use super::joining::Image;
-use super::membership::{Ballot, Change, Membership};
+use super::membership::{Change, Vote};
 use super::message::{Epoch, Message, Payload, Seat, Segment};
 use super::options::Mutant;
 use super::outbox::{Closed, Outbox};
@@ -49,9 +48,6 @@ const COPIED: u8 = 6;
 const WHOLE: u8 = 7;
 /// Of all payloads.
 const VERSION: u8 = 1;
-
-/// What a member has promised, and accepted, of the next change.
-type Vote = (Ballot, Option<(Ballot, Change)>);
 
 /// How far records are, and how far a restart is.
 #[derive(Clone, Debug, Default)]
@@ -131,15 +127,14 @@ impl Geogauss {
     /// This member has closed epochs: they count here now, or once that is on its disk.
     pub(super) fn closes(&mut self, now: Time, me: Seat, segment: Segment, out: &mut Out) {
         if !self.is_recorded() {
-            _ = self.inbox.end_of_epoch(now, (me.node, me), segment);
-            return;
+            return self.count_own(now, me, segment);
         }
         if !self.cluster.options.planted(Mutant::ForgetEnds) {
             let none: Vec<Arc<Payload>> = Vec::new();
             self.records.push(record(CLOSED, &(me, segment, none)), out);
         }
         match self.cluster.options.planted(Mutant::CountUnsynced) {
-            true => _ = self.inbox.end_of_epoch(now, (me.node, me), segment),
+            true => self.count_own(now, me, segment),
             false => self.records.closing.push_back((self.records.emitted, segment)),
         }
     }
@@ -220,7 +215,7 @@ impl Geogauss {
         while let Some((_, segment)) = self.records.closing.pop_front_if(|(needed, _)| *needed <= records) {
             // What it closed on a seat that is gone counts no more.
             if let Some(me) = self.membership.seat() {
-                _ = self.inbox.end_of_epoch(now, (me.node, me), segment);
+                self.count_own(now, me, segment);
                 self.records.synced.insert(me, segment.last);
             }
         }
@@ -253,17 +248,16 @@ impl Geogauss {
         let checkpoint: Checkpoint = read("a checkpoint's state", bytes)?;
         let Checkpoint { image, seat, vote, incarnations, closed, closing, open, kept, floor, csn } =
             checkpoint;
-        self.membership = Membership::copied(self.cluster.me, self.cluster.members(), image.changes);
-        self.membership.come_back(seat, vote.clone(), incarnations, self.gateway.incarnation());
-        self.inbox = Inbox::copied(image.arrived, self.cluster.options.planted(Mutant::IgnoreCounts));
+        self.take_chain(image.changes);
+        self.come_back_to(seat, vote.clone(), incarnations);
+        self.go_on_from(image.arrived, Outbox::of(open, kept));
         if let Some(me) = seat {
             // Only a member that serves clients writes one.
             self.had_come_back();
             for segment in closing {
-                _ = self.inbox.end_of_epoch(Time::ZERO, (me.node, me), segment);
+                self.count_own(Time::ZERO, me, segment);
             }
         }
-        self.outbox = Outbox::of(open, kept);
         (self.published, self.requests) = (image.published, image.requests);
         self.clock.come_back(closed);
         self.set_told_floor(floor);
@@ -284,20 +278,15 @@ impl Geogauss {
                 let (epoch, number, payload): (Epoch, u32, Arc<Payload>) =
                     read("a transaction of this member", &payload)?;
                 self.gateway.ticked(payload.clock);
-                let entered = self.outbox.enter(payload.clone());
-                let me = self.membership.seat().filter(|_| (epoch, number) == (self.clock.open(), entered));
-                let me = me.ok_or_else(|| {
-                    Unreadable(format!("write set {number} of epoch {} does not follow", epoch.0))
-                })?;
-                self.inbox.write_set(Time::ZERO, (me.node, me), epoch, number, payload);
+                self.repeat_write_set((epoch, number), payload)?;
             }
             (CLOSED, VERSION) => {
                 let (of, segment, payloads) = read("the end of an epoch", &payload)?;
-                self.take_closed(of, segment, payloads)?;
+                self.repeat_closed(of, segment, payloads)?;
             }
             (VOTE, VERSION) => {
                 let vote: Vote = read("a promise", &payload)?;
-                self.membership.come_back_with(vote.clone());
+                self.stand_by(vote.clone());
                 self.records.vote = vote;
             }
             (CHANGE, VERSION) => self.take_change(read("a change of the membership", &payload)?),
@@ -324,39 +313,9 @@ impl Geogauss {
         Ok(())
     }
 
-    fn take_closed(
-        &mut self,
-        of: Seat,
-        segment: Segment,
-        payloads: Vec<Arc<Payload>>,
-    ) -> Result<(), Unreadable> {
-        if self.membership.seat() != Some(of) {
-            for (number, payload) in payloads.into_iter().enumerate() {
-                self.inbox.write_set(Time::ZERO, (of.node, of), segment.first, number as u32, payload);
-            }
-            _ = self.inbox.end_of_epoch(Time::ZERO, (of.node, of), segment);
-            return Ok(());
-        }
-        if segment.first != self.clock.open() || segment.count != self.outbox.count() {
-            let (first, has) = (segment.first.0, self.outbox.count());
-            let why =
-                format!("the end of epoch {first} counts {} write sets, and {has} are here", segment.count);
-            return Err(Unreadable(why));
-        }
-        self.outbox.close(of, segment);
-        self.clock.come_back(segment.last);
-        self.set_told_floor(segment.floor);
-        _ = self.inbox.end_of_epoch(Time::ZERO, (of.node, of), segment);
-        Ok(())
-    }
-
     fn take_change(&mut self, change: Change) {
-        let own = self.membership.seat();
         self.change_seats(&change);
         self.records.vote = self.membership.vote();
-        if change.removed.is_some() && own == change.removed {
-            self.membership.leave();
-        }
     }
 
     /// All that its disk had was taken; answers what its clock may have shown.
@@ -368,14 +327,7 @@ impl Geogauss {
             *self = Geogauss::rejoining(topology, self.cluster.me, incarnation, options);
             return self.clock.rank(closed).time();
         }
-        let relays = self.cluster.options.removes_lost;
-        let me = self.membership.seat();
-        for (of, closed) in self.inbox.news() {
-            if relays && Some(of) != me {
-                self.outbox.keep(of, closed);
-            }
-        }
-        self.inbox.come_back();
+        self.epochs_are_back();
         self.records.synced = self.inbox.have();
         self.records.is_back = incarnation > 1;
         self.clock.rank(closed).time()

@@ -4,20 +4,19 @@ use super::clock::EpochClock;
 use super::cluster::Cluster;
 use super::gateway::Gateway;
 use super::governing::Government;
-use super::inbox::{Inbox, Missing};
+use super::inbox::Inbox;
 use super::joining::Joining;
 use super::membership::Membership;
-use super::message::{Epoch, Message, Payload, Progress, Seat, Segment};
+use super::message::{Epoch, Message, Progress, Seat};
 use super::options::{Mutant, Options};
 use super::outbox::Outbox;
 use super::peers::Peers;
-use super::publishing::{Published, Terms};
+use super::publishing::Published;
 use super::readers::Readers;
 use super::records::Records;
 use super::requests::Requests;
 use crate::donor::Donor;
 use crate::engine::{EngineEffect, Executor};
-use base::order::StreamItem;
 use base::topology::Topology;
 use base::{NodeId, Rank, SqlError, Time};
 use std::collections::BTreeSet;
@@ -175,6 +174,8 @@ impl Geogauss {
     /// Says it to all other members, and to nodes that would be let in.
     pub(super) fn tell_all(&mut self, now: Time, message: &Message, out: &mut Out) {
         self.pace.said_at = now;
+        // Everything but a write set says how far this node is.
+        self.pace.owes_word &= matches!(message, Message::WriteSet { .. });
         let me = self.cluster.me;
         let newcomers = self.peers.newcomers().map(|(node, _)| node);
         let to: BTreeSet<NodeId> = match self.membership.seat() {
@@ -185,163 +186,13 @@ impl Geogauss {
         out.extend(told.map(|to| EngineEffect::Send { to, message: message.clone() }));
     }
 
-    // ---- epochs -----------------------------------------------------------------------------------
-
-    /// Closes the open epoch and all up to `last`.
-    pub(super) fn close(&mut self, now: Time, last: Epoch, out: &mut Out) {
-        let Some(me) = self.membership.seat() else { return };
-        let published = self.clock.rank(self.published.epoch());
-        let floor = self.floors.tell(published);
-        let count = self.outbox.count();
-        let first = self.clock.close(now, last);
-        let segment = Segment { first, last, count, floor };
-        self.outbox.close(me, segment);
-        self.closes(now, me, segment, out);
-        let is_busy = self.clock.is_busy(now);
-        let progress = self.progress();
-        self.tell_all(now, &Message::EndOfEpoch { of: me, segment, progress, is_busy }, out);
-        self.pace.owes_word = false;
-        self.release();
-    }
-
-    /// Closes epochs early where another member has come further than this one.
-    pub(super) fn keep_up(&mut self, now: Time, last: Epoch, out: &mut Out) {
-        if let Some(last) = self.clock.follow(now, last, self.published.epoch()) {
-            base::sometimes!("a member closes epochs early to keep up");
-            self.close(now, last, out);
-        }
-    }
-    /// Epochs go on for the time that members are busy after a transaction, or a part of it.
-    pub(super) fn keep_busy(&mut self, now: Time, part: u64) {
-        self.clock.keep_busy(now + self.cluster.options.pace.busy_ns / part);
-    }
-    /// This node has a seat from an epoch on, and has sent nothing from it.
-    pub(super) fn take_seat(&mut self, from: Epoch) {
-        self.membership.sit();
-        self.outbox = Outbox::default();
-        self.clock.begin_at(from);
-    }
-    /// This node takes part in nothing any more.
-    pub(super) fn stop_for_good(&mut self, error: SqlError) {
-        self.life.failed.get_or_insert(error);
-    }
-
-    /// Lets go of what every member has.
-    pub(super) fn release(&mut self) {
-        let (peers, membership) = (&self.peers, &self.membership);
-        self.outbox.release(|seat| peers.everywhere(membership, seat));
-    }
-
-    /// What has become complete is recorded, and kept for members that lack it.
-    fn keep_news(&mut self, out: &mut Out) {
-        let relays = self.cluster.options.removes_lost;
-        let me = self.membership.seat();
-        for (of, closed) in self.inbox.news() {
-            self.record_arrived(of, &closed, out);
-            if relays && Some(of) != me {
-                self.pace.owes_word |= closed.0.count > 0;
-                self.outbox.keep(of, closed);
-            }
-        }
-    }
-
-    /// Every epoch up to here may be published: it is here, and with quorum exposure a majority has it.
-    fn publishable(&mut self) -> Epoch {
-        let options = &self.cluster.options;
-        if !options.removes_lost || options.planted(Mutant::ExposeEarly) {
-            return self.inbox.all_complete(|_| Epoch(u64::MAX));
-        }
-        let counts = self.membership.seat().is_some() && self.membership.stage() == self.membership.known();
-        if counts {
-            let have = self.safe_have();
-            self.peers.state(&have);
-        }
-        let (peers, membership, me) = (&self.peers, &self.membership, self.cluster.me);
-        self.inbox.all_complete(|seat| peers.majority_has(membership, me, seat))
-    }
-
-    /// Publishes every epoch that may be, and goes on with what waited for it.
-    fn publish(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
-        loop {
-            let complete = self.publishable();
-            if complete <= self.published.epoch() {
-                break;
-            }
-            let next = self.inbox.next_with_transactions(self.published.epoch());
-            match next.filter(|next| *next <= complete) {
-                None => self.published.pass(complete),
-                Some(epoch) => {
-                    self.published.pass(epoch.previous());
-                    self.merge(now, epoch, executor, out);
-                }
-            }
-            self.inbox.forget(self.published.epoch());
-        }
-    }
-
-    fn merge(&mut self, now: Time, epoch: Epoch, executor: &mut dyn Executor, out: &mut Out) {
-        self.keep_busy(now, 1);
-        let options = &self.cluster.options;
-        let rank = self.clock.rank(epoch);
-        let mut payloads = self.inbox.take(epoch);
-        if options.planted(Mutant::PreferOwn) {
-            let me = self.cluster.me;
-            let own = |payload: &mut Arc<Payload>| {
-                if payload.txn.coordinator == me {
-                    Arc::make_mut(payload).clock = 0;
-                }
-            };
-            payloads.iter_mut().for_each(own);
-        }
-        let terms = Terms {
-            me: self.cluster.me,
-            rule: options.rule,
-            rank,
-            // It never falls: a newcomer has told none yet.
-            floor: self.inbox.floor_of(epoch).max(self.floors.collected),
-            keep_results_ns: options.keep_results_ns,
-            slack_ns: if options.planted(Mutant::OffByOne) { options.epoch_ns } else { 0 },
-            trusts_reads: options.planted(Mutant::ValidateEarly),
-        };
-        let parts = (&mut self.requests, executor);
-        let ended = self.published.merge(epoch, &payloads, terms, parts, out);
-        self.requests.forget(rank, terms.keep_results_ns);
-        let mut lost = Vec::new();
-        for ended in ended {
-            lost.extend(self.decided_here(now, ended, rank));
-        }
-        for partition in self.cluster.topology.partition_ids() {
-            out.push(EngineEffect::Stream { partition, item: StreamItem::Low(rank) });
-        }
-        self.take_floor(terms.floor, out);
-        // With the next look at the gateway, when all that is complete is published.
-        lost.into_iter().for_each(|job| self.gateway.park(epoch, job));
-    }
-
     // ---- time -------------------------------------------------------------------------------------
-
-    /// Closes epochs that have ended.
-    pub(super) fn look(&mut self, now: Time, out: &mut Out) {
-        if self.life.failed.is_some() || self.membership.seat().is_none() {
-            return;
-        }
-        if let Some(last) = self.clock.due(now, self.published.epoch()) {
-            self.close(now, last, out);
-        }
-    }
 
     /// What is missing is asked for, what was not acknowledged is said again.
     fn beat(&mut self, now: Time, out: &mut Out) {
-        let options = &self.cluster.options;
-        let (beat_ns, pull_after_ns) = (options.beat_ns, options.pull_after_ns(&self.cluster.topology));
-        self.peers.look(now, 2 * beat_ns);
-        let silent_ns = 4 * self.cluster.options.suspect_after_ns(&self.cluster.topology);
-        self.peers.drop_silent_newcomers(silent_ns);
-        for missing in self.inbox.missing(now, pull_after_ns) {
-            let Some(to) = self.holder_of(missing) else { continue };
-            let message = Message::Pull { of: missing.of, from: missing.from };
-            out.push(EngineEffect::Send { to, message });
-        }
+        let beat_ns = self.cluster.options.beat_ns;
+        self.look_at_silence(now);
+        self.ask_for_missing(now, out);
         if now < self.pace.beat_at {
             return;
         }
@@ -371,18 +222,6 @@ impl Geogauss {
         }
     }
 
-    /// Whom to ask for what is missing of a member: it, then all others who have it, in turn.
-    fn holder_of(&self, missing: Missing) -> Option<NodeId> {
-        let Missing { of, from, asked } = missing;
-        let own = (of.node != self.cluster.me && self.membership.is_seat(of)).then_some(of.node);
-        let others = match self.cluster.options.removes_lost {
-            true => self.peers.holders(of, from),
-            false => Vec::new(),
-        };
-        let all: Vec<NodeId> = own.into_iter().chain(others).collect();
-        all.get(asked as usize % all.len().max(1)).copied()
-    }
-
     /// What one call has brought about is followed to its end.
     pub(super) fn settle(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
         if self.life.failed.is_none() {
@@ -396,18 +235,14 @@ impl Geogauss {
             }
             // A record holds up what follows it: what is answered comes before.
             self.let_out(now, out);
-            while let Some((ticket, partition)) = self.readers.pop(self.published.epoch()) {
-                self.answer_close(ticket, partition, out);
-            }
-            self.keep_news(out);
+            self.answer_readers(out);
+            self.pace.owes_word |= self.keep_news(out);
             if self.is_recorded() {
                 self.look(now, out);
             }
             // To be evaluated again may bring about nothing that is complete at once, but where there is one member.
-            while let Some(job) = self.gateway.unpark(self.published.epoch()) {
-                self.evaluate(now, job, executor, out);
-            }
-            if std::mem::take(&mut self.pace.owes_word) {
+            self.evaluate_parked(now, executor, out);
+            if self.pace.owes_word {
                 let progress = self.progress();
                 self.tell_all(now, &Message::Alive { progress }, out);
             }
@@ -421,9 +256,7 @@ impl Geogauss {
 
     /// Answers leave whose time has come.
     fn let_out(&mut self, now: Time, out: &mut Out) {
-        let known = self.peers.published_by_all(&self.membership);
-        self.gateway.all_know(self.published.epoch().min(known));
-        self.pace.gate_at = self.gateway.open_gate(now, self.cluster.clock_bound_ns(), out);
+        self.pace.gate_at = self.answer_clients(now, out);
     }
 
     pub(super) fn next_wake(&self) -> Option<Time> {
@@ -453,12 +286,12 @@ impl Geogauss {
         let open = self.clock.open();
         self.clock.rank(if self.cluster.options.removes_lost { open } else { open.previous() })
     }
-    /// Errors: a member is lost, and nothing is published.
-    pub(super) fn available(&mut self) -> Result<(), SqlError> {
-        self.peers.check(&self.cluster, &self.membership)
-    }
     pub(super) fn collected(&self) -> Rank {
         self.floors.collected
+    }
+    /// What this member tells others that is still read.
+    pub(super) fn tell_floor(&mut self) -> Rank {
+        self.floors.tell(self.low())
     }
     /// What others were told that is still read.
     pub(super) fn told_floor(&self) -> Rank {
@@ -477,9 +310,14 @@ impl Geogauss {
     pub(super) fn set_floor(&mut self, floor: Option<Rank>) {
         self.floors.readers = floor;
     }
+    /// This node takes part in nothing any more.
+    pub(super) fn stop_for_good(&mut self, error: SqlError) {
+        self.life.failed.get_or_insert(error);
+    }
+
     /// A new life: what the former one had under way goes on.
     pub(super) fn begin_life(&mut self, now: Time, incarnation: u32) {
-        self.gateway.resume(incarnation);
+        self.resume_gateway(incarnation);
         (self.pace.beat_at, self.pace.said_at) = (now, Time::ZERO);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::gateway::{Asking, Job};
 use super::merge::{Conflict, Isolation, Loss};
-use super::message::{Body, Epoch, Message, Payload, Seat};
+use super::message::{Body, Epoch, Payload};
 use super::options::Mutant;
 use super::publishing::{Ended, rows_of};
 use super::state::{Geogauss, Out};
@@ -152,30 +152,12 @@ impl Geogauss {
             request: job.request.map(|request| (request, outcome.clone())),
             body,
         });
-        let is_late = self.cluster.options.planted(Mutant::EnterClosedEpoch) && self.outbox.count() > 0;
-        let (epoch, number) = match is_late {
-            true => (open.previous(), self.outbox.count()),
-            false => (open, self.outbox.enter(payload.clone())),
-        };
-        self.ship(now, (me, epoch, number), &payload, out);
+        let epoch = self.ship(now, me, &payload, out);
         if self.cluster.options.planted(Mutant::AnswerEarly) && outcome.is_committed() {
             let rank = self.clock.rank(epoch);
             self.fail(now, &job, rank, outcome.clone());
         }
         self.gateway.ask(Asking { job, asked_at: now, epoch, outcome, payload });
-    }
-
-    /// A transaction asks to commit, here and at all others.
-    fn ship(
-        &mut self,
-        now: Time,
-        (of, epoch, number): (Seat, Epoch, u32),
-        payload: &Arc<Payload>,
-        out: &mut Out,
-    ) {
-        self.inbox.write_set(now, (of.node, of), epoch, number, payload.clone());
-        self.record_write_set((epoch, number), payload, out);
-        self.tell_all(now, &Message::WriteSet { of, epoch, number, payload: payload.clone() }, out);
     }
 
     /// It would lose wherever it is merged: only to be asked of what every member will look at.
@@ -239,6 +221,53 @@ impl Geogauss {
             self.gateway.end(now, &job, end, outcome, regions, Some(asked_at), taught);
         }
         None
+    }
+
+    /// Transactions that lost are evaluated again with the next look at the gateway, when all that is complete is
+    /// published.
+    pub(super) fn park(&mut self, until: Epoch, lost: Vec<Job>) {
+        lost.into_iter().for_each(|job| self.gateway.park(until, job));
+    }
+    /// The epochs that these waited for are published.
+    pub(super) fn evaluate_parked(&mut self, now: Time, executor: &mut dyn Executor, out: &mut Out) {
+        while let Some(job) = self.gateway.unpark(self.published.epoch()) {
+            self.evaluate(now, job, executor, out);
+        }
+    }
+    /// Lets out the answers whose time has come; when the next one may go.
+    pub(super) fn answer_clients(&mut self, now: Time, out: &mut Out) -> Option<Time> {
+        let known = self.peers.published_by_all(&self.membership);
+        self.gateway.all_know(self.published.epoch().min(known));
+        self.gateway.open_gate(now, self.cluster.clock_bound_ns(), out)
+    }
+    /// A new life: names of the former one are not given again.
+    pub(super) fn resume_gateway(&mut self, incarnation: u32) {
+        self.gateway.resume(incarnation);
+    }
+    /// This node was removed: its clients are told what is known of their transactions. Of what it sent `last` is the last
+    /// epoch that counts.
+    pub(super) fn give_up_transactions(&mut self, now: Time, last: Epoch) {
+        let topology = self.cluster.topology.clone();
+        let region = topology.region_name(topology.region_of(self.cluster.me));
+        for (job, epoch) in self.gateway.give_up() {
+            let error = match epoch {
+                Some(epoch) if epoch <= last => SqlError::new(
+                    SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
+                    "the outcome of the transaction is unknown",
+                )
+                .detail(format!(
+                    "Region {region} was removed from the cluster before it learnt the decision."
+                ))
+                .hint("Ask another region whether it took effect before you repeat it."),
+                _ => SqlError::new(
+                    SqlState::CANNOT_CONNECT_NOW,
+                    format!("region {region} was removed from the cluster"),
+                )
+                .detail("The transaction took no effect.")
+                .hint("Repeat it at another region, or here in a moment."),
+            };
+            self.fail(now, &job, now.rank(), Outcome::Aborted(error));
+        }
     }
 }
 

@@ -50,6 +50,12 @@ impl Perseus {
         }
     }
 
+    /// Searches that met this transaction are repeated.
+    pub(super) fn search_again(&mut self, at: Ref) {
+        let watchers = self.graph.take_watchers(at);
+        self.search_later(watchers);
+    }
+
     /// Whether this node is a participant of the transaction.
     fn takes_part(&self, at: Ref) -> bool {
         self.graph.live(at).participants.iter().any(|p| self.local_index(p).is_some())
@@ -102,8 +108,7 @@ impl Perseus {
             } else {
                 self.is_done(at, rank);
             }
-            let watchers = self.graph.take_watchers(at);
-            self.search_later(watchers);
+            self.search_again(at);
         }
         match local.as_slice() {
             [] => {}
@@ -172,7 +177,7 @@ impl Perseus {
                     continue;
                 }
                 None if participants.iter().all(|p| self.local_index(p).is_none()) => continue,
-                None => self.graph.insert(txn, participants),
+                None => self.named(txn, || participants),
             };
             if self.graph.live(at).state >= State::Final {
                 roots.push(at);
@@ -209,8 +214,7 @@ impl Perseus {
                     self.learn(&fragment, out);
                     if let Some(at) = self.graph.find(fragment.txn) {
                         if self.graph.live(at).state == State::Final {
-                            let watchers = self.graph.take_watchers(at);
-                            self.search_later(watchers);
+                            self.search_again(at);
                         }
                     }
                 }
@@ -292,10 +296,7 @@ impl Perseus {
             }
             return;
         }
-        let at = self
-            .graph
-            .find(fragment.txn)
-            .unwrap_or_else(|| self.graph.insert(fragment.txn, fragment.participants.clone()));
+        let at = self.named(fragment.txn, || fragment.participants.clone());
         let takes_part = self.takes_part(at);
         let vertex = self.graph.live_mut(at);
         match vertex.state {
@@ -381,5 +382,23 @@ impl Perseus {
             nodes.iter().for_each(|node| vertex.extra.held_by.insert(*node));
         }
         fragments
+    }
+
+    /// What the stream of a local partition lacks of a transaction's closure, which is final; it is on it from now on.
+    pub(super) fn unstreamed(&mut self, root: Ref, local: usize) -> Vec<Ref> {
+        let bit = 1u64 << local;
+        let mut order = Vec::new();
+        let mut stack = vec![root];
+        while let Some(at) = stack.pop() {
+            let Some(vertex) = self.graph.get_mut(at) else { continue };
+            if vertex.extra.streamed & bit != 0 || vertex.extra.is_copied {
+                continue;
+            }
+            assert!(vertex.state >= State::Final, "an ancestor of what executes, {}, is final", vertex.id);
+            vertex.extra.streamed |= bit;
+            order.push(at);
+            stack.extend(vertex.deps.iter());
+        }
+        order
     }
 }

@@ -153,9 +153,8 @@ impl Perseus {
         self.forget_below_floors();
     }
 
-    /// Nothing is left to do about a transaction here: it goes once the watermark passes its rank.
-    pub(super) fn is_done(&mut self, at: Ref, rank: Rank) {
-        self.graph.live_mut(at).state = State::Done;
+    /// It goes once the watermark passes its rank.
+    pub(super) fn collect_later(&mut self, at: Ref, rank: Rank) {
         self.collection.done(rank, at);
     }
     /// A transaction that takes no part here is learned from another node.
@@ -184,20 +183,11 @@ impl Perseus {
         self.collection.raise(rank, self.partitions.is_empty());
         // What is not ranked yet keeps what its dependencies mean for it.
         self.keep_learned();
-        let graph = &mut self.graph;
-        for at in self.collection.learned() {
-            let deps = &graph.live(at).deps;
-            let ranks = deps.iter().filter_map(|dependency| graph.get(*dependency)).filter_map(|parent| {
-                parent.rank.filter(|parent_rank| parent.state >= State::Emitted && *parent_rank <= rank)
-            });
-            let inherited = ranks.max().map_or(Rank::ZERO, Rank::next);
-            let collected = &mut graph.live_mut(at).extra.collected;
-            collected.inherited = collected.inherited.max(inherited);
-        }
+        let learned: Vec<Ref> = self.collection.learned().collect();
+        learned.into_iter().for_each(|at| self.inherit(at, rank));
         while let Some(at) = self.collection.pop_collected() {
-            let vertex = self.graph.remove(at);
-            assert_eq!(vertex.state, State::Done, "{} executed before it is collected", vertex.id);
-            self.collection.collected(vertex.id);
+            let txn = self.gone(at);
+            self.collection.collected(txn);
         }
         self.partitions.forget(&self.graph);
         self.forget_results();

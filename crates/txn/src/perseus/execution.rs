@@ -5,14 +5,11 @@
 //! do not wait for each other. Positions of a log are dense. On a stream, a record follows its closure.
 
 use super::message::{Deadline, Message, Share};
-use super::options::{Mutant, Timestamps};
-use super::participant::read_at;
+use super::options::Timestamps;
 use super::state::Perseus;
-use super::vertex::Extra;
 use super::work::Out;
 use crate::engine::{Applied, Executor};
-use crate::graph::turns::{Turns, conflict_at};
-use crate::graph::vertex::{self, Ref, State};
+use crate::graph::vertex::{Ref, State};
 use base::commit::CommitRecord;
 use base::order::{StreamItem, Vertex};
 use base::txn::{Gathered, Transaction};
@@ -138,11 +135,10 @@ impl Perseus {
     }
 
     fn executed(&mut self, now: Time, at: Ref, rank: Rank, share: Share, out: &mut Out) {
-        let vertex = self.graph.live_mut(at);
-        vertex.state = State::Executed;
-        let (txn, received_at) = (vertex.id, vertex.extra.received_at);
+        self.has_executed(at);
         self.catches_up_with(at);
-        self.waits_no_more(at);
+        let vertex = self.graph.live(at);
+        let (txn, received_at) = (vertex.id, vertex.extra.received_at);
         self.changed(at, out);
         self.end_turn(at, rank);
         let request = self.graph.live(at).extra.remote.as_ref().and_then(|remote| remote.request);
@@ -162,69 +158,6 @@ impl Perseus {
         }
         self.remote(at).share = Some(share.clone());
         self.send(txn.coordinator, Message::Executed { txn, rank, share }, out);
-    }
-
-    /// The bound under which a transaction waits. A lower bound of its cts is not always raised to it; see Rule 2.
-    fn waiting_bound(&self, at: Ref) -> Rank {
-        let vertex = self.graph.live(at);
-        if self.cluster.options.lower_bounds { vertex.bound } else { vertex.extra.pts }
-    }
-    /// A transaction waits until it executes.
-    pub(super) fn waits(&mut self, at: Ref) {
-        self.schedule.wait(self.waiting_bound(at), at);
-    }
-    /// What is to be executed has its cts, which was bounded by this.
-    pub(super) fn waits_from(&mut self, at: Ref, bound: Rank) {
-        let cts = self.waiting_bound(at);
-        if bound < cts && self.cluster.options.lower_bounds {
-            self.schedule.raise(at, bound, cts);
-        }
-    }
-    /// Versions that a transaction has read are needed until it has executed.
-    pub(super) fn needs_what_it_read(&mut self, at: Ref) {
-        if let Some(rank) = self.graph.live(at).transaction.as_ref().and_then(read_at) {
-            self.schedule.has_read(rank, at);
-        }
-    }
-    /// It has executed, or gives way to somebody else under its name.
-    pub(super) fn waits_no_more(&mut self, at: Ref) {
-        if let Some(rank) = self.graph.live(at).transaction.as_ref().and_then(read_at) {
-            self.schedule.needs_no_more(rank, at);
-        }
-        self.schedule.remove(self.waiting_bound(at), at);
-    }
-
-    pub(super) fn queue_alone(&mut self, at: Ref) {
-        let planted = self.cluster.options.planted(Mutant::ForgetComponents);
-        if Turns::queue_alone(&mut self.graph, at, if planted { State::Executed } else { State::Done }) {
-            self.execute_later([at]);
-        }
-    }
-
-    pub(super) fn queue_component(&mut self, members: &[Ref]) {
-        let Perseus { cluster, partitions, graph, .. } = self;
-        let conflict = |a: &vertex::Vertex<Extra>, b: &vertex::Vertex<Extra>| {
-            let transactions = a.transaction.as_ref().zip(b.transaction.as_ref());
-            let (a, b) = transactions.expect("both take part here");
-            conflict_at(&a.access, &b.access, |partition| partitions.index_of(partition).is_some())
-                && !cluster.options.planted(Mutant::ForgetComponents)
-        };
-        let mut ready: SmallVec<[Ref; 4]> = SmallVec::new();
-        self.schedule.turns.queue_component(graph, members, members, conflict, |at| ready.push(at));
-        self.execute_later(ready);
-    }
-
-    /// It has executed at this rank: others have their turns, and who is done with that may be collected.
-    pub(super) fn end_turn(&mut self, at: Ref, rank: Rank) {
-        let mut ready: SmallVec<[Ref; 2]> = SmallVec::new();
-        let done = self.schedule.turns.executed(&mut self.graph, at, |at| ready.push(at));
-        self.execute_later(ready);
-        for member in done {
-            self.is_done(member, rank);
-            let mut ready: SmallVec<[Ref; 2]> = SmallVec::new();
-            Turns::done(&mut self.graph, member, |at| ready.push(at));
-            self.execute_later(ready);
-        }
     }
 
     pub(super) fn on_remote_read(&mut self, txn: TxnId, gathered: Vec<(PartitionId, Gathered)>) {
@@ -274,20 +207,7 @@ impl Perseus {
     /// Puts what the stream lacks of a transaction's closure on it; ancestors come first, as far as there are
     /// no cycles and no shortcuts.
     fn stream_closure(&mut self, at: Ref, (local, partition): (usize, PartitionId), out: &mut Out) {
-        let bit = 1u64 << local;
-        let mut order = Vec::new();
-        let mut stack = vec![at];
-        while let Some(at) = stack.pop() {
-            let Some(vertex) = self.graph.get_mut(at) else { continue };
-            if vertex.extra.streamed & bit != 0 || vertex.extra.is_copied {
-                continue;
-            }
-            assert!(vertex.state >= State::Final, "an ancestor of what executes, {}, is final", vertex.id);
-            vertex.extra.streamed |= bit;
-            order.push(at);
-            stack.extend(vertex.deps.iter());
-        }
-        for at in order.into_iter().rev() {
+        for at in self.unstreamed(at, local).into_iter().rev() {
             let vertex = self.graph.live(at);
             let live = vertex.deps.iter().filter_map(|dependency| self.graph.get(*dependency));
             let live = live.filter(|dependency| !dependency.extra.is_copied);

@@ -11,11 +11,11 @@ use super::recorder::{Ceiling, Ended};
 use super::records::answer_of;
 use super::requests::ClaimImage;
 use super::state::Perseus;
-use super::vertex::{CollectedAncestors, Extra, Remote};
+use super::vertex::{CollectedAncestors, Extra, Graph, Remote};
 use crate::graph::participants::Participants;
 use crate::graph::seen::Seen;
 use crate::graph::turns::{TurnImage, TurnsImage};
-use crate::graph::vertex::{Ref, State};
+use crate::graph::vertex::{self, Ref, State};
 use crate::records::read;
 use base::process::Unreadable;
 use base::txn::{ClientRequest, Gathered, Transaction};
@@ -133,13 +133,14 @@ impl Perseus {
     /// Takes an image, before anything else.
     pub(super) fn take_checkpoint(&mut self, bytes: &[u8]) -> Result<(), Unreadable> {
         let image: Image = read("a checkpoint's state", bytes)?;
+        let mut graph = Graph::default();
         for vertex in &image.vertices {
-            if self.graph.find(vertex.txn).is_some() {
+            if graph.find(vertex.txn).is_some() {
                 return Err(Unreadable(format!("a checkpoint has {} twice", vertex.txn)));
             }
-            self.graph.insert(vertex.txn, vertex.participants.clone());
+            graph.insert(vertex.txn, vertex.participants.clone());
         }
-        let ids: BTreeMap<TxnId, Ref> = self.graph.iter().map(|(at, vertex)| (vertex.id, at)).collect();
+        let ids: BTreeMap<TxnId, Ref> = graph.iter().map(|(at, vertex)| (vertex.id, at)).collect();
         let at_of = |txn: TxnId| *ids.get(&txn).expect("an image names whom it holds");
         self.partitions.restore(image.partitions, &at_of)?;
         self.schedule.restore(image.turns.restored(&at_of));
@@ -148,32 +149,25 @@ impl Perseus {
         self.recorder.restore(image.ceiling);
         (self.recorder.ended, self.recorder.lags) = (image.ended, true);
         for vertex in image.vertices {
-            self.take_vertex(vertex, &at_of);
+            let known = graph.live_mut(at_of(vertex.txn));
+            vertex.restore(known, &at_of);
         }
+        self.take_places(graph);
         Ok(())
     }
+}
 
-    fn take_vertex(&mut self, image: Vertex, at_of: &impl Fn(TxnId) -> Ref) {
-        let at = at_of(image.txn);
-        let is_local = image.transaction.is_some();
-        let remote = image.remote.map(|remote| Box::new(remote.restored(image.txn, image.state)));
-        let vertex = self.graph.live_mut(at);
-        (vertex.transaction, vertex.state) = (image.transaction, image.state);
-        (vertex.bound, vertex.rank) = (image.bound, image.rank);
-        vertex.deps = image.deps.into_iter().map(at_of).collect();
-        vertex.turn = image.turn.restored(at_of);
+impl Vertex {
+    /// Gives a vertex, of which only the name is known, what the image has of it.
+    fn restore(self, vertex: &mut vertex::Vertex<Extra>, at_of: &impl Fn(TxnId) -> Ref) {
+        let remote = self.remote.map(|remote| Box::new(remote.restored(self.txn, self.state)));
+        (vertex.transaction, vertex.state) = (self.transaction, self.state);
+        (vertex.bound, vertex.rank) = (self.bound, self.rank);
+        vertex.deps = self.deps.into_iter().map(at_of).collect();
+        vertex.turn = self.turn.restored(at_of);
         let Extra { pts, too_old, noop, after, collected, remote: known, .. } = &mut vertex.extra;
         (*pts, *too_old, *noop, *after, *collected, *known) =
-            (image.pts, image.too_old, image.noop, image.after, image.collected, remote);
-        if is_local && image.state < State::Executed {
-            self.waits(at);
-            self.needs_what_it_read(at);
-        }
-        match image.state {
-            State::Final if !is_local => self.collection.learn(at),
-            State::Done => self.collection.done(image.rank.expect("what is done has a rank"), at),
-            _ => {}
-        }
+            (self.pts, self.too_old, self.noop, self.after, self.collected, remote);
     }
 }
 

@@ -45,9 +45,9 @@
 //! | `requests` | claims of named requests, gateways' waits for others' attempts |
 //! | `recoveries` (`recovery`) | recoveries that this node leads |
 //! | `partitions` | conflict indexes, what is closed, how far logs are |
-//! | `graph`, [`crate::graph`] | vertices: what depends on what, and how far each is |
+//! | `graph` (`places`), [`crate::graph`] | vertices: what depends on what, and how far each is |
 //! | `inquiries` (`closure`) | questions about vertices of other nodes |
-//! | `schedule`, [`crate::graph::turns`] | what was pre-accepted and has not executed; components under way |
+//! | `schedule` (`places`), [`crate::graph::turns`] | what was pre-accepted and has not executed; components under way |
 //! | `closes` (`closing`) | readers |
 //! | `oracle` | timestamps handed out |
 //! | `collection` (`collector`) | the watermark, reports of nodes, ids that are gone |
@@ -72,6 +72,7 @@ pub mod options;
 mod oracle;
 mod participant;
 mod partitions;
+mod places;
 mod plausibility;
 pub mod printed;
 mod recorder;

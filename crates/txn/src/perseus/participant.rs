@@ -26,39 +26,11 @@ impl Perseus {
         self.decide_alone(at);
     }
 
-    pub(super) fn decide_alone(&mut self, at: Ref) {
-        let vertex = self.graph.live_mut(at);
-        vertex.state = State::Final;
-        let cts = vertex.bound;
-        if self.is_recorded() {
-            // It may have to wait for its record, although its turn has come.
-            self.waits(at);
-        }
-        // Nobody ahead that is not done: the order is known without a search.
-        let mut rank = cts;
-        for &dependency in &self.graph.live(at).deps {
-            let Some(ahead) = self.graph.get(dependency) else { continue };
-            if ahead.state != State::Done {
-                self.waits(at);
-                self.search_later([at]);
-                return;
-            }
-            rank = rank.max(ahead.rank.expect("what is done has a rank").next());
-        }
-        let vertex = self.graph.live_mut(at);
-        vertex.state = State::Emitted;
-        vertex.rank = Some(rank);
-        self.execute_later([at]);
-    }
-
     /// Takes the transaction's place in the order of this node. The caller keeps it in `pending`, unless
     /// it executes within the call.
     fn pre_accept(&mut self, now: Time, transaction: Transaction, expected: Rank) -> Ref {
         let id = transaction.id;
-        let at = self
-            .graph
-            .find(id)
-            .unwrap_or_else(|| self.graph.insert(id, Participants::of(transaction.participants())));
+        let at = self.named(id, || Participants::of(transaction.participants()));
         let mut met = std::mem::take(&mut self.partitions.met);
         met.clear();
         let bound_ns = self.cluster.clock_bound_ns();
@@ -112,28 +84,6 @@ impl Perseus {
         let is_too_old = read_at(&transaction).is_some_and(|rank| rank < self.collection.released());
         self.take_place(now, at, transaction, deps, (pts, is_too_old));
         at
-    }
-
-    /// A transaction is pre-accepted with these dependencies, and ranked no lower than its pts.
-    pub(super) fn take_place(
-        &mut self,
-        now: Time,
-        at: Ref,
-        transaction: Transaction,
-        deps: Refs,
-        (pts, is_too_old): (Rank, bool),
-    ) {
-        let vertex = self.graph.live_mut(at);
-        assert_eq!(vertex.state, State::Named, "{} is pre-accepted once", vertex.id);
-        vertex.state = State::PreAccepted;
-        vertex.deps = deps;
-        vertex.bound = pts;
-        vertex.extra.received_at = now;
-        vertex.extra.pts = pts;
-        vertex.extra.after = transaction.after;
-        vertex.extra.too_old = is_too_old;
-        vertex.transaction = Some(transaction);
-        self.needs_what_it_read(at);
     }
 
     /// It takes its place in the conflict indexes, whoever it meets there.
@@ -362,70 +312,10 @@ impl Perseus {
         }
     }
 
-    /// The transaction's dependencies are final from now on. Those that were collected here may have any
-    /// rank up to `unknown`.
-    pub(super) fn finalize(&mut self, at: Ref, decision: &Decision, unknown: Rank, out: &mut Out) {
-        let &Decision { ref dependencies, cts, noop } = decision;
-        let mut deps = Refs::new();
-        let mut lost = Rank::ZERO;
-        for dependency in dependencies {
-            match self.graph.find(dependency.txn) {
-                Some(known) => deps.push(known),
-                None if self.collection.has_collected(dependency.txn) => lost = unknown,
-                None => deps.push(self.graph.insert(dependency.txn, dependency.participants.clone())),
-            }
-        }
-        let vertex = self.graph.live_mut(at);
-        assert!(vertex.state < State::Final, "{} becomes final once", vertex.id);
-        assert!(vertex.bound <= cts, "{}: cts {cts} is below a pts, {}", vertex.id, vertex.bound);
-        let bound = std::mem::replace(&mut vertex.bound, cts);
-        vertex.deps = deps;
-        vertex.extra.collected.lost = lost;
-        vertex.state = State::Final;
-        vertex.extra.noop = noop;
-        if vertex.transaction.is_some() {
-            self.waits_from(at, bound);
-        }
-        let nodes = self.graph.live(at).participants.nodes(&self.cluster.topology);
-        let vertex = self.graph.live_mut(at);
-        nodes.iter().for_each(|node| vertex.extra.held_by.insert(*node));
-        let watchers = self.graph.take_watchers(at);
-        let vertex = self.graph.live_mut(at);
-        let mut inquirers = Vec::new();
-        if let Some(remote) = &mut vertex.extra.remote {
-            // Whoever sent a Commit has the answer.
-            remote.answer = None;
-            remote.accepted = None;
-            assert!(noop || !remote.placeholder, "{} takes effect only where it is known", vertex.id);
-            inquirers = std::mem::take(&mut remote.inquirers);
-        }
-        let is_local = vertex.transaction.is_some();
-        let vertex = self.graph.live(at);
-        let (txn, received_at) = (vertex.id, vertex.extra.received_at);
-        self.inquire_no_more(txn);
-        self.recover_no_more(txn);
-        if is_local {
-            let patience_ns = self.patience_ns(txn, &nodes);
-            self.forget_deadline(received_at + patience_ns, Deadline::Recovery(txn));
-        }
-        if is_local {
-            self.search_later([at]);
-            self.changed(at, out);
-        }
-        self.search_later(watchers);
-        for node in inquirers {
-            self.tell(node, &[at], out);
-        }
-    }
-
     /// Dependencies by name.
     pub(super) fn names(&self, deps: &[Ref]) -> Vec<Dependency> {
         let live = deps.iter().filter_map(|dependency| self.graph.get(*dependency));
         live.map(|v| Dependency { txn: v.id, participants: v.participants.clone() }).collect()
-    }
-
-    pub(super) fn remote(&mut self, at: Ref) -> &mut Remote {
-        self.graph.live_mut(at).extra.remote.get_or_insert_default()
     }
 }
 

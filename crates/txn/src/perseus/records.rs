@@ -97,7 +97,7 @@ impl Perseus {
     /// The same, about a transaction.
     fn emit_record_of(&mut self, at: Ref, kind: u8, payload: Vec<u8>, out: &mut Out) {
         let number = self.emit_record(kind, payload, out);
-        self.graph.live_mut(at).extra.recorded = number;
+        self.note_record(at, number);
     }
 
     /// The clock may go on, and readers close what is present.
@@ -298,7 +298,7 @@ impl Perseus {
         if participants.iter().all(|partition| self.local_index(partition).is_none()) {
             return Err(Unreadable(format!("{txn} takes no part here")));
         }
-        let at = self.graph.find(txn).unwrap_or_else(|| self.graph.insert(txn, participants));
+        let at = self.named(txn, || participants);
         self.install_again(at, &transaction);
         let known = dependencies.iter().filter_map(|dependency| self.graph.find(dependency.txn));
         let deps = known.filter(|dependency| *dependency != at).collect();
@@ -319,7 +319,7 @@ impl Perseus {
 
     fn repeat_promise(&mut self, promised: Promised) -> Result<(), Unreadable> {
         let Promised { txn, participants, ballot, kept, barred } = promised;
-        let at = self.graph.find(txn).unwrap_or_else(|| self.graph.insert(txn, participants));
+        let at = self.named(txn, || participants);
         let is_new = self.graph.live(at).state == State::Named;
         if is_new && kept.is_none() || self.graph.live(at).state >= State::Final {
             return Err(Unreadable(format!("a ballot of {txn}, which is not undecided here")));
@@ -348,7 +348,7 @@ impl Perseus {
                 let Some(participants) = placed.participants.clone() else {
                     return Err(Unreadable(format!("an end of {}, which is not known", placed.txn)));
                 };
-                self.graph.insert(placed.txn, participants);
+                self.named(placed.txn, || participants);
             }
         }
         for placed in placed {
@@ -373,11 +373,10 @@ impl Perseus {
                     self.is_learned(at);
                 }
             } else {
-                let watchers = self.graph.take_watchers(at);
-                self.search_later(watchers.into_iter().chain([at]));
+                self.search_again(at);
+                self.search_later([at]);
             }
-            let vertex = self.graph.live_mut(at);
-            (vertex.rank, vertex.extra.after) = (Some(placed.rank), placed.after);
+            self.was_ranked(at, placed.rank, placed.after);
         }
         for (txn, gathered) in reads {
             self.on_remote_read(txn, gathered);
@@ -468,20 +467,14 @@ impl Perseus {
         if !self.recorder.catches_up() {
             return;
         }
-        let mut highest = Rank::ZERO;
-        let all: Vec<Ref> = self.graph.iter().map(|(at, _)| at).collect();
-        for at in all {
-            let vertex = self.graph.live_mut(at);
-            highest = highest.max(vertex.rank.filter(|_| vertex.state >= State::Emitted).unwrap_or_default());
-            (vertex.extra.is_copied, vertex.extra.streamed) = (vertex.state >= State::Executed, 0);
-        }
+        let highest = self.begin_copies();
         self.partitions.begin_copies(highest);
         out.push(EngineEffect::Restored);
     }
 
     /// Asks another participant for the decision, and takes the transaction over if it does not come.
     fn await_decision(&mut self, now: Time, at: Ref, out: &mut Out) {
-        self.graph.live_mut(at).extra.received_at = now;
+        self.waits_since(at, now);
         let vertex = self.graph.live(at);
         let (txn, nodes) = (vertex.id, vertex.participants.nodes(&self.cluster.topology));
         let patience_ns = self.patience_ns(txn, &nodes);

@@ -3,15 +3,13 @@
 //! KEEPS: whoever has promised a ballot does nothing that a lower one asks for; a transaction that is promised and not known
 //! has its place kept, above everything that was closed here.
 
-use super::super::message::{Ballot, Deadline, Decision, Message, Report};
+use super::super::message::{Ballot, Decision, Message, Report};
 use super::super::options::Mutant;
 use super::super::state::Perseus;
 use super::super::work::Out;
 use crate::graph::participants::Participants;
 use crate::graph::vertex::{Ref, State};
-use base::txn::{AccessSet, Transaction, TxnProgram};
 use base::{NodeId, Rank, Time, TxnId};
-use std::sync::Arc;
 
 impl Perseus {
     #[allow(clippy::too_many_arguments)]
@@ -63,7 +61,7 @@ impl Perseus {
         let at = match self.graph.find(txn) {
             Some(at) => at,
             None if participants.iter().all(|p| self.local_index(p).is_none()) => return None,
-            None => self.graph.insert(txn, participants),
+            None => self.named(txn, || participants),
         };
         let vertex = self.graph.live(at);
         if vertex.state >= State::Final {
@@ -105,42 +103,6 @@ impl Perseus {
         let local = participants.iter().filter_map(|p| self.local_index(p));
         pts = local.map(|local| self.partitions.closed(local).next()).fold(pts, Rank::max);
         self.keep_place_at(now, at, pts);
-    }
-
-    /// The transaction is not ranked below this.
-    pub(in crate::perseus) fn keep_place_at(&mut self, now: Time, at: Ref, pts: Rank) {
-        let vertex = self.graph.live(at);
-        let (id, participants) = (vertex.id, vertex.participants.clone());
-        let by_partition = participants.iter().map(|partition| (partition, Vec::new())).collect();
-        let transaction = Transaction {
-            id,
-            program: Arc::new(TxnProgram::Statements(Vec::new())),
-            access: Arc::new(AccessSet { by_partition }),
-            min_rank: Rank::ZERO,
-            after: Rank::ZERO,
-            homes: None,
-        };
-        let vertex = self.graph.live_mut(at);
-        vertex.state = State::PreAccepted;
-        vertex.bound = pts;
-        vertex.extra.received_at = now;
-        vertex.extra.pts = pts;
-        vertex.transaction = Some(transaction);
-        self.remote(at).placeholder = true;
-        self.waits(at);
-        let nodes = participants.nodes(&self.cluster.topology);
-        let patience_ns = self.patience_ns(id, &nodes);
-        self.remember(now + patience_ns, Deadline::Recovery(id), 0);
-    }
-
-    /// The transaction itself arrives for the place that was kept.
-    pub(in crate::perseus) fn vacate(&mut self, at: Ref) {
-        self.waits_no_more(at);
-        let vertex = self.graph.live_mut(at);
-        assert_eq!(vertex.state, State::PreAccepted, "{} has its place kept", vertex.id);
-        vertex.state = State::Named;
-        vertex.transaction = None;
-        self.remote(at).placeholder = false;
     }
 
     /// What was decided of a final transaction.
