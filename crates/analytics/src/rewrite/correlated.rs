@@ -23,12 +23,23 @@ pub(super) struct Outside<'a> {
     pub is_aggregate: &'a dyn Fn(&str) -> bool,
 }
 
-/// An expression whose subqueries are looked at side by side. Errors: 0A000 for an aggregate that is of the query around.
-pub(super) fn rewrite(e: &mut Expr, outside: &Outside<'_>) -> SqlResult<()> {
-    match e.walk_mut(&mut Subqueries { outside, depth: 0 }) {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(()),
+/// Refuses a subquery with an aggregate that is of the query around. Errors: 0A000.
+pub(super) fn refuse_outer_aggregate(e: &Expr, outside: &Outside<'_>) -> SqlResult<()> {
+    let subquery = match e {
+        Expr::Subquery(subquery) => subquery,
+        Expr::Exists { subquery, .. } | Expr::InSubquery { subquery, .. } => subquery,
+        _ => return Ok(()),
+    };
+    let has_one = Dependent::of(subquery, outside).is_some_and(|query| query.has_aggregate_of_outside());
+    match has_one {
+        true => Err(SqlError::unsupported("an aggregate in a subquery over columns of the query around it")),
+        false => Ok(()),
     }
+}
+
+/// An expression whose subqueries are looked at side by side.
+pub(super) fn rewrite(e: &mut Expr, outside: &Outside<'_>) {
+    let _ = e.walk_mut(&mut Subqueries { outside, depth: 0 });
 }
 
 struct Subqueries<'a, 'o> {
@@ -37,30 +48,19 @@ struct Subqueries<'a, 'o> {
 }
 
 impl VisitorMut for Subqueries<'_, '_> {
-    type Break = SqlError;
+    type Break = ();
 
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
         self.depth += 1;
         ControlFlow::Continue(())
     }
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
-    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<SqlError> {
+    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<()> {
         if self.depth > 0 {
             return ControlFlow::Continue(());
-        }
-        let subquery = match &*e {
-            Expr::Subquery(subquery) => Some(subquery),
-            Expr::Exists { subquery, .. } | Expr::InSubquery { subquery, .. } => Some(subquery),
-            _ => None,
-        };
-        if let Some(dependent) = subquery.and_then(|query| Dependent::of(query, self.outside))
-            && dependent.has_aggregate_of_outside()
-        {
-            let what = "an aggregate in a subquery over columns of the query around it";
-            return ControlFlow::Break(SqlError::unsupported(what));
         }
         // An aggregate without groups gives exactly one row, so that IN compares with its value.
         if let Expr::InSubquery { expr, subquery, negated } = e

@@ -263,6 +263,15 @@ impl VisitorMut for Walk<'_, '_> {
                 | Expr::AnyOp { .. }
                 | Expr::AllOp { .. }
         );
+        let outside = (is_of_subquery && !self.offer.from.is_empty()).then(|| Outside {
+            qualifiers: self.offer.relations.iter().map(|r| r.qualifier.clone()).collect(),
+            is_aggregate: self.resolver.is_aggregate,
+        });
+        if let Some(outside) = &outside
+            && let Err(error) = correlated::refuse_outer_aggregate(e, outside)
+        {
+            return ControlFlow::Break(error);
+        }
         let meaning = match &*e {
             Expr::Identifier(ident) => self.meaning(&sql::names::fold(ident)),
             Expr::CompoundIdentifier(path) => self.refuse_ambiguous(path).map(|()| None),
@@ -290,15 +299,8 @@ impl VisitorMut for Walk<'_, '_> {
             Ok(None) => {}
             Err(error) => return ControlFlow::Break(error),
         }
-        if is_of_subquery && !self.offer.from.is_empty() {
-            let relations = self.offer.relations.iter();
-            let outside = Outside {
-                qualifiers: relations.map(|r| r.qualifier.clone()).collect(),
-                is_aggregate: self.resolver.is_aggregate,
-            };
-            if let Err(error) = correlated::rewrite(e, &outside) {
-                return ControlFlow::Break(error);
-            }
+        if let Some(outside) = &outside {
+            correlated::rewrite(e, outside);
         }
         ControlFlow::Continue(())
     }
