@@ -21,6 +21,7 @@ use base::{NodeId, TableId};
 use runtime::tcp::Lives;
 use runtime::{DataDir, Host, Recovered};
 use serde::{Deserialize, Serialize};
+use sql::generators::KeptCounts;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
