@@ -185,13 +185,7 @@ async fn rows_that_would_belong_to_the_new_region_keep_it_out() {
     let refused = processes.refused(0, &[]);
     assert!(refused.contains("would belong to the new region of that name"), "{refused}");
     // The change is given up: as before.
-    for n in 0..3 {
-        let node = processes.config(n);
-        std::fs::rename(format!("{node}.before"), &node).unwrap();
-        std::fs::remove_file(processes.data(n).join("change")).unwrap();
-        processes.start(n);
-    }
-    (0..3).for_each(|n| processes.wait_ready(n));
+    processes.give_the_change_up(3);
     let eu = processes.session(1).await;
     run_in_the_end(&eu, "DELETE FROM t WHERE region = 'ap'").await;
 }

@@ -86,6 +86,16 @@ impl Processes {
         }
         answer
     }
+    /// As docs/cluster.md says, at this many nodes, none of which has been started with its new configuration.
+    pub fn give_the_change_up(&mut self, nodes: usize) {
+        for n in 0..nodes {
+            let node = self.config(n);
+            std::fs::rename(format!("{node}.before"), &node).unwrap();
+            std::fs::remove_file(self.data(n).join("change")).unwrap();
+            self.start(n);
+        }
+        (0..nodes).for_each(|n| self.wait_ready(n));
+    }
     pub fn wait_ready(&self, n: usize) {
         let begin = Instant::now();
         while !self.probe(n, "/readyz").starts_with("HTTP/1.1 200") {
