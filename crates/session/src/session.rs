@@ -37,6 +37,7 @@ mod own_calls;
 mod own_functions;
 mod parameters;
 mod pipeline;
+mod placed_rows;
 mod plan;
 mod planned;
 mod prepared;

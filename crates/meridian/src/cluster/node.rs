@@ -20,7 +20,7 @@ use node::request::{RegionState, Request};
 use runtime::tcp::{Life, Lives, Network, TcpLinks, TcpOptions};
 use runtime::{Clock, DataDir, Host};
 use server::auth::Authenticator;
-use session::OldVersions;
+use session::{Gateway, OldVersions};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -252,20 +252,7 @@ async fn serve<P: Served>(running: &Arc<Running<P>>, way_in: WayIn) -> anyhow::R
         age_max: Duration::from_secs(plan.database.old_versions_age),
     };
     tasks.spawn(session::limit_old_versions(vec![front_end.gateway.clone()], limits));
-    let gateway = &front_end.gateway;
-    if let Some(password) = root_password {
-        running.enters(Phase::Opening("user root is about to get its first password"));
-        running.until_done(async || security::give_root(gateway.clone(), &password).await).await?;
-    }
-    if gateway.lacks_counts() {
-        running.enters(Phase::Opening("the node asks which values of sequences it has handed out"));
-        while running.absent().is_some() {
-            running.check()?;
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        let learns = async || gateway.learn_counts().await.map_err(|error| anyhow!("{}", error.message));
-        running.until_done(learns).await?;
-    }
+    prepare(running, &front_end.gateway, root_password).await?;
     running.enters(Phase::Serving);
     running.announce(&front_end);
     let drained = running.replicas.clone();
@@ -284,13 +271,43 @@ async fn serve<P: Served>(running: &Arc<Running<P>>, way_in: WayIn) -> anyhow::R
                 return Ok(());
             }
             () = running.stopping.stops.notified() => {
-                stop_for_a_change(running, front_end).await;
-                return Ok(());
+                match running.stopping.keeps_rows(&front_end.gateway).await {
+                    Ok(()) => {
+                        stop_for_a_change(running, front_end).await;
+                        return Ok(());
+                    }
+                    Err(why) => {
+                        running.enters(Phase::Serving);
+                        running.stopping.refuse(why);
+                    }
+                }
             }
         }
         database::log_refusals(std::slice::from_ref(&running.host), &mut refusals);
         running.check()?;
     }
+}
+
+/// What comes before clients are told that they are served.
+async fn prepare<P: Served>(
+    running: &Running<P>,
+    gateway: &Arc<Gateway>,
+    root_password: Option<String>,
+) -> anyhow::Result<()> {
+    if let Some(password) = root_password {
+        running.enters(Phase::Opening("user root is about to get its first password"));
+        running.until_done(async || security::give_root(gateway.clone(), &password).await).await?;
+    }
+    if gateway.lacks_counts() {
+        running.enters(Phase::Opening("the node asks which values of sequences it has handed out"));
+        while running.absent().is_some() {
+            running.check()?;
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        let learns = async || gateway.learn_counts().await.map_err(|error| anyhow!("{}", error.message));
+        running.until_done(learns).await?;
+    }
+    Ok(())
 }
 
 fn answer_operators<P: Served>(running: &Arc<Running<P>>) {

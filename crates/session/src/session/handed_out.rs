@@ -39,7 +39,8 @@ impl Gateway {
             self.counts_run_low.notify_one();
         }
         while !generators.is_told(given.untold()) {
-            self.tell_counts().await?;
+            // Boxed: statements that contain statements wait at each level.
+            Box::pin(self.tell_counts()).await?;
         }
         Ok(())
     }
