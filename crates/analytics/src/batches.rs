@@ -4,8 +4,9 @@ use super::memory::{RowsMemory, rows_within};
 use base::error::SqlResult;
 use base::{DataType, Datum};
 use datafusion::arrow::record_batch::RecordBatch;
-use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{StreamExt, TryFutureExt, TryStreamExt};
 use sql::cancel::CancelHandle;
 
 /// Rows of a batch that are handed on at once: other connections of the thread have their turn in between.
@@ -57,6 +58,12 @@ impl BatchStream {
     /// Something may end the query between its batches; `None`: nothing may.
     pub fn guard(&mut self, guard: Option<Guard>) {
         self.guard = guard;
+    }
+
+    /// Each batch waits for something before it goes on its way.
+    pub fn after(self, wait: impl Fn() -> BoxFuture<'static, SqlResult<()>> + Send + 'static) -> BatchStream {
+        let waited = self.batches.and_then(move |batch| wait().map_ok(|()| batch));
+        BatchStream { batches: waited.boxed(), ..self }
     }
 
     /// Up to `limit` more rows (one at least), as they are; `None` at the end. Errors: 53200 if there is no memory to

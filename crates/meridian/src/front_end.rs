@@ -47,6 +47,7 @@ impl FrontEnd {
             tokio::select! {
                 () = gateway.clone().serve_locks() => {}
                 () = gateway.clone().keep_advisory_locks() => {}
+                () = gateway.clone().keep_counts_told() => {}
                 () = gateway.drop_left_tables() => {}
             }
             Ok(())
@@ -68,6 +69,8 @@ pub struct Beside {
     pub writer: Option<Writer>,
     /// What sessions of the process tell each other.
     pub notifications: Arc<Notifications>,
+    /// Other nodes are told of what is kept in the node's directory alone: one that is lost may be replaced.
+    pub is_replaceable: bool,
 }
 
 impl Beside {
@@ -100,7 +103,7 @@ impl Front<'_> {
         let notifications: Arc<Notifications> = Arc::default();
         let open = |(host, way_in): (&Arc<Host<P>>, _)| {
             let replicas = replicas(topology.region_of(host.id()));
-            let beside = Beside { replicas, writer: None, notifications: notifications.clone() };
+            let beside = Beside { replicas, notifications: notifications.clone(), ..Beside::default() };
             self.open_one(host, topology, incarnation, way_in, beside)
         };
         nodes.map(open).collect()
@@ -118,7 +121,7 @@ impl Front<'_> {
         topology: &Arc<Topology>,
         incarnation: Incarnation,
         (threads, listener): (ConnectionThreads, TcpListener),
-        Beside { replicas, writer, notifications }: Beside,
+        Beside { replicas, writer, notifications, is_replaceable }: Beside,
     ) -> anyhow::Result<FrontEnd> {
         let address = listener.local_addr()?;
         let member = Member {
@@ -137,6 +140,7 @@ impl Front<'_> {
             query_memory_bytes: (self.args.query_memory_mib as usize) << 20,
             query_threads_pool: Some(Arc::new(query_threads.clone())),
             kept_counts: self.kept_counts(host.id())?,
+            tells_counts: is_replaceable,
             notifications,
             ..Default::default()
         };

@@ -1,7 +1,8 @@
 //! How many values of each sequence a node may have handed out: what its next life begins behind.
 //!
 //! A file in the directory, one for each node, has a line for each sequence. A block of values is written down, and synced, before the
-//! first of them is handed out; a life that ends leaves the rest of its blocks unused. KEEPS: the file is replaced whole,
+//! first of them is handed out; a life that ends leaves the rest of its blocks unused. A node of a cluster that survives lost
+//! directories makes the file of a new one from what the others know (`session::handed_out`). KEEPS: the file is replaced whole,
 //! so it is the old one or the new one.
 
 use base::error::SqlResult;
@@ -38,15 +39,18 @@ impl CountsFile {
         Ok(CountsFile { path, counts: Mutex::new(counts) })
     }
 
-    /// All counts.
-    pub fn all(&self) -> BTreeMap<(TableId, u32), i64> {
-        self.counts.lock().expect("no panic while writing").clone()
-    }
     /// Writes a node's file with these counts. Errors: it cannot be written.
     pub fn replace(data: &Path, node: NodeId, counts: BTreeMap<(TableId, u32), i64>) -> anyhow::Result<()> {
         let path = data.join(format!("sequences-{}", node.0));
         let file = CountsFile { path, counts: Mutex::default() };
         file.write(&counts).map_err(|error| anyhow::anyhow!("cannot write {}: {error}", file.path.display()))
+    }
+
+    fn unwritten(&self, error: &std::io::Error) -> SqlError {
+        let is_full = error.kind() == std::io::ErrorKind::StorageFull;
+        let state = if is_full { SqlState::DISK_FULL } else { SqlState(*b"58030") };
+        SqlError::new(state, format!("cannot write {}: {error}", self.path.display()))
+            .detail("Values of a sequence are written down before they are handed out.")
     }
 
     fn write(&self, counts: &BTreeMap<(TableId, u32), i64>) -> std::io::Result<()> {
@@ -80,8 +84,20 @@ fn parse(text: &str) -> Option<BTreeMap<(TableId, u32), i64>> {
 }
 
 impl KeptCounts for CountsFile {
+    fn all(&self) -> BTreeMap<(TableId, u32), i64> {
+        self.counts.lock().expect("no panic while writing").clone()
+    }
     fn reserved(&self, sequence: (TableId, u32)) -> i64 {
         self.counts.lock().expect("no panic while writing").get(&sequence).copied().unwrap_or(0)
+    }
+    fn is_new(&self) -> bool {
+        !self.path.exists()
+    }
+    fn begin(&self, counts: BTreeMap<(TableId, u32), i64>) -> SqlResult<()> {
+        let mut known = self.counts.lock().expect("no panic while writing");
+        self.write(&counts).map_err(|error| self.unwritten(&error))?;
+        *known = counts;
+        Ok(())
     }
     fn times_moved(&self, sequence: TableId) -> Option<u32> {
         let counts = self.counts.lock().expect("no panic while writing");
@@ -93,12 +109,7 @@ impl KeptCounts for CountsFile {
         // Before it was moved its counts matter only to statements that are still under way.
         next.retain(|(known, times_moved), _| *known != sequence.0 || times_moved + 1 >= sequence.1);
         next.insert(sequence, count);
-        self.write(&next).map_err(|error| {
-            let is_full = error.kind() == std::io::ErrorKind::StorageFull;
-            let state = if is_full { SqlState::DISK_FULL } else { SqlState(*b"58030") };
-            SqlError::new(state, format!("cannot write {}: {error}", self.path.display()))
-                .detail("Values of a sequence are written down before they are handed out.")
-        })?;
+        self.write(&next).map_err(|error| self.unwritten(&error))?;
         *counts = next;
         Ok(())
     }
@@ -114,7 +125,9 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         let file = CountsFile::open(&directory, NodeId(1)).unwrap();
         let (seventh, ninth) = ((TableId(7), 0), (TableId(9), 0));
-        assert_eq!(file.reserved(seventh), 0);
+        assert_eq!((file.reserved(seventh), file.is_new()), (0, true));
+        file.begin(BTreeMap::from([((TableId(5), 0), 50)])).unwrap();
+        assert!(file.reserved((TableId(5), 0)) == 50 && !file.is_new());
         file.reserve(seventh, 100).unwrap();
         file.reserve(ninth, 300).unwrap();
         file.reserve(seventh, 200).unwrap();

@@ -15,6 +15,7 @@ use sql::interrupt::QueryThreads;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
 
 /// Limits of analytical queries.
 #[derive(Clone)]
@@ -28,6 +29,8 @@ pub struct GatewayConfig {
     pub query_threads_pool: Option<Arc<dyn QueryThreads>>,
     /// Where counts of sequences outlive the process; `None` where nothing does.
     pub kept_counts: Option<Arc<dyn KeptCounts>>,
+    /// Other nodes are told of these counts, for a node that loses its directory.
+    pub tells_counts: bool,
     /// What sessions tell each other, those of other gateways too that have the same.
     pub notifications: Arc<Notifications>,
 }
@@ -39,6 +42,7 @@ impl Default for GatewayConfig {
             query_memory_bytes: 1 << 30,
             query_threads_pool: None,
             kept_counts: None,
+            tells_counts: false,
             notifications: Arc::default(),
         }
     }
@@ -55,6 +59,9 @@ pub struct Gateway {
     pub(crate) temporary: TemporaryTables,
     pub(crate) notifications: Arc<Notifications>,
     pub(crate) catching_up: CatchingUp,
+    /// Somebody tells other nodes what is handed out here.
+    pub(crate) telling_counts: tokio::sync::Mutex<()>,
+    pub(crate) counts_run_low: Notify,
     query_memory_bytes: usize,
     next_lock_owner: AtomicU64,
     /// Parts of the catalog that databases have, each with the catalog that it is of.
@@ -75,6 +82,7 @@ impl Gateway {
         let clock = cluster.clone();
         let generators = Generators::new(cluster.node(), nodes, start_us)
             .kept_in(config.kept_counts)
+            .told(config.tells_counts)
             .closed(cluster.read_only().map(String::from))
             .with_clock(Arc::new(move || now_us(clock.as_ref())));
         let node = Arc::new(NodeContext::new(cluster.clone(), config.query_threads_pool, generators));
@@ -89,6 +97,8 @@ impl Gateway {
             advisory: AdvisoryLocks::default(),
             temporary: TemporaryTables::new(start_us),
             notifications: config.notifications,
+            telling_counts: Default::default(),
+            counts_run_low: Notify::new(),
             query_memory_bytes: config.query_memory_bytes,
             next_lock_owner: AtomicU64::new(start_us as u64),
             parts: Mutex::default(),

@@ -21,7 +21,9 @@ mod ddl;
 mod explain;
 mod extensions;
 mod foreign_keys;
+mod handed_out;
 mod inserting;
+mod internal;
 mod join;
 mod later;
 mod left_tables;
@@ -35,6 +37,7 @@ mod own_calls;
 mod own_functions;
 mod parameters;
 mod pipeline;
+mod placed_rows;
 mod plan;
 mod planned;
 mod prepared;
@@ -53,6 +56,7 @@ mod settings;
 mod shapes;
 mod simple;
 mod stored;
+mod submitting;
 mod tables;
 mod temporary;
 mod timeouts;
@@ -240,7 +244,9 @@ impl Session {
     /// Runs a plan in the open transaction, or as a transaction of its own.
     async fn run(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
         let given = self.given.clone();
-        given::Within::new(given, self.settings.zone, Box::pin(self.run_plan(plan, parameters))).await
+        let ended =
+            given::Within::new(given, self.settings.zone, Box::pin(self.run_plan(plan, parameters))).await?;
+        self.gateway.tell_given(&self.given).await.map(|()| ended)
     }
 
     async fn run_plan(&mut self, plan: &Plan, parameters: &[Datum]) -> SqlResult<Response> {
@@ -445,37 +451,6 @@ impl Session {
             }
         }
         reply
-    }
-
-    /// Hands a program to the node and waits for its outcome.
-    async fn submit(
-        &mut self,
-        program: base::txn::TxnProgram,
-        access: base::txn::AccessSet,
-    ) -> SqlResult<Vec<base::txn::StatementResult>> {
-        let mut submission = base::txn::Submission {
-            program: Arc::new(program),
-            access: Arc::new(access),
-            token: self.token.clone(),
-            request: None,
-            isolation: Default::default(),
-        };
-        self.name_submission(&mut submission);
-        self.in_doubt = true;
-        let reply = self.gateway.cluster.request(Request::Submit(submission)).await;
-        self.in_doubt = reply.as_ref().is_err_and(|e| e.state != SqlState::DISK_FULL); // Refused unsent.
-        let submitted = match reply? {
-            Reply::Submitted(submitted) => submitted?,
-            _ => return Err(wrong_reply()),
-        };
-        self.note_answer(&submitted);
-        self.saw(&submitted.token);
-        let outcome = submitted.outcome.clone();
-        self.last = Some(submitted);
-        match outcome {
-            base::txn::Outcome::Committed { results } => Ok(results),
-            base::txn::Outcome::Aborted(error) => Err(self.hint_at_name(error)),
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Values are made where expressions are evaluated, which knows nothing of sessions. So a session's statements run within
 //! its values: whatever a thread evaluates for it notes them here.
 
+use crate::generators::Draw;
 use base::error::SqlResult;
 use base::zone::Zone;
 use base::{SqlError, SqlState, TableId};
@@ -21,6 +22,8 @@ pub struct GivenValues(Mutex<Given>);
 struct Given {
     values: BTreeMap<TableId, i64>,
     last: Option<i64>,
+    /// The last draw of the session that other nodes did not know of.
+    untold: Draw,
 }
 
 thread_local! {
@@ -34,10 +37,21 @@ impl GivenValues {
     }
 
     /// A sequence has given a value.
-    pub fn note(&self, sequence: TableId, value: i64) {
+    fn note(&self, sequence: TableId, value: i64) {
         let mut given = self.given();
         given.values.insert(sequence, value);
         given.last = Some(value);
+    }
+
+    /// What it has given is told to other nodes with this draw.
+    pub(crate) fn note_untold(&self, draw: Draw) {
+        let mut given = self.given();
+        given.untold = given.untold.max(draw);
+    }
+
+    /// Up to which draw the others have to know what was given, before the session's client does.
+    pub fn untold(&self) -> Draw {
+        self.given().untold
     }
 
     /// `setval` has said what a sequence gave last.
@@ -62,11 +76,14 @@ fn undefined(message: &str) -> SqlError {
     SqlError::new(SqlState(*b"55000"), message)
 }
 
-/// Notes a value for the session that this thread evaluates for.
-pub(crate) fn note(sequence: TableId, value: i64) {
+/// Notes a value for the session that this thread evaluates for, and the draw, if others do not know of it.
+pub(crate) fn note(sequence: TableId, value: i64, untold: Option<Draw>) {
     OF_SESSION.with_borrow(|session| {
         if let Some(session) = session {
             session.note(sequence, value);
+            if let Some(draw) = untold {
+                session.note_untold(draw);
+            }
         }
     });
 }
@@ -131,11 +148,11 @@ mod tests {
     fn a_session_has_its_own_values() {
         let [a, b] = [(); 2].map(|()| Arc::new(GivenValues::default()));
         within(&a, || {
-            note(TableId(1), 7);
-            within(&b, || note(TableId(1), 9));
-            note(TableId(2), 8);
+            note(TableId(1), 7, None);
+            within(&b, || note(TableId(1), 9, None));
+            note(TableId(2), 8, None);
         });
-        note(TableId(1), 10);
+        note(TableId(1), 10, None);
         assert_eq!((a.current(TableId(1), "s").unwrap(), a.last().unwrap()), (7, 8));
         assert_eq!((b.current(TableId(1), "s").unwrap(), b.last().unwrap()), (9, 9));
         assert_eq!(b.current(TableId(2), "s").unwrap_err().state, SqlState(*b"55000"));

@@ -265,9 +265,8 @@ impl CatalogFunction {
         let Some(name) = word(arrays, 0, row) else { return Ok(None) };
         sql::catalog::find_sequence(&self.asked.catalog, &self.asked.search_path, &name)
             .and_then(|sequence| {
-                let value = self.asked.analytics.node.generators.next_value(sequence)?;
-                self.asked.given.note(sequence.id, value);
-                Ok(Some(value))
+                let generators = &self.asked.analytics.node.generators;
+                sql::given::within(&self.asked.given, || generators.next_value(sequence)).map(Some)
             })
             .map_err(external)
     }

@@ -1,6 +1,7 @@
 //! How a node of a cluster stops for a change of the cluster's nodes, and comes back as a node of the other cluster.
 //!
-//! IN: an operator's orders ([`Order`]), in this order: *stop* (sessions end as when the node drains), *where* (until
+//! IN: an operator's orders ([`Order`]), in this order: *stop* (sessions end as when the node drains, unless rows name the region that
+//! is to join: then all goes on), *where* (until
 //! nothing is under way at any node), *halt* (the node stands still where all are), *seal* (that is written down, and the
 //! process ends). OUT: a mark in the data directory; with the next start a directory of the other cluster. KEEPS:
 //! 1. a directory with a mark is not opened with the settings that it was made with, so a node that has said that it stopped
@@ -21,11 +22,14 @@ use base::{NodeId, TableId};
 use runtime::tcp::Lives;
 use runtime::{DataDir, Host, Recovered};
 use serde::{Deserialize, Serialize};
+use session::Gateway;
+use sql::generators::KeptCounts;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use txn::any::EngineOptions;
@@ -39,14 +43,16 @@ pub const ORDERS_WITHIN: Duration = Duration::from_secs(60);
 const MAY_CHANGE: [&str; 8] =
     ["--nodes", "--wan and --regions", "--distances", "--survive", SPREAD_OVER, CHANGED, JOINED, REMOVED];
 
+const UNBROKEN: &str = "nobody panics while it is written";
+
 /// How many values of a sequence, which was moved so often, a node has handed out at most.
 type Count = (u32, u32, i64);
 
 /// What a node is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// It ends its sessions, and takes no others.
-    Stop,
+    /// It ends its sessions, and takes no others. A region of this name is to join; if rows name it already, nothing ends.
+    Stop { joins: Option<String> },
     /// It says where it is.
     Where,
     /// It stands still, if it is there.
@@ -150,6 +156,9 @@ pub struct Stopping {
     data: PathBuf,
     /// Told once its sessions are to end.
     pub stops: Notify,
+    joins: Mutex<Option<String>>,
+    /// Why it does not stop; the order is told.
+    refused: Mutex<Option<String>>,
     has_stopped: AtomicBool,
     is_sealed: AtomicBool,
 }
@@ -159,9 +168,26 @@ impl Stopping {
         Stopping {
             data: data.to_path_buf(),
             stops: Notify::new(),
+            joins: Mutex::default(),
+            refused: Mutex::default(),
             has_stopped: AtomicBool::new(false),
             is_sealed: AtomicBool::new(false),
         }
+    }
+    /// Errors: rows would belong to the region that is to join, and are in another one.
+    pub async fn keeps_rows(&self, gateway: &Arc<Gateway>) -> Result<(), String> {
+        let Some(region) = self.joins.lock().expect(UNBROKEN).clone() else { return Ok(()) };
+        let found = gateway.names_in_rows(&region).await.map_err(|error| error.message.clone())?;
+        found.map_or(Ok(()), |(table, column)| {
+            Err(format!(
+                "rows of table {table} with {column} = '{region}' would belong to the new region of that name, and they \
+                 are in another one; delete them first, and insert them again afterwards. The node goes on"
+            ))
+        })
+    }
+    /// It goes on instead.
+    pub fn refuse(&self, why: String) {
+        *self.refused.lock().expect(UNBROKEN) = Some(why);
     }
     /// Its sessions have ended.
     pub fn stopped(&self) {
@@ -180,7 +206,7 @@ impl Stopping {
     ) -> Vec<u8> {
         let order = serde_json::from_str(words).map_err(|error| format!("it is no order: {error}"));
         let answer: Answer = order.and_then(|order| match order {
-            Order::Stop => {
+            Order::Stop { joins } => {
                 let could = host.inspect(|served| served.node().engine().kind());
                 if could != txn::any::EngineKind::Caerus {
                     return Err(format!(
@@ -189,10 +215,14 @@ impl Stopping {
                     ));
                 }
                 drains()?;
+                *self.joins.lock().expect(UNBROKEN) = joins;
+                *self.refused.lock().expect(UNBROKEN) = None;
                 self.stops.notify_one();
                 Ok(None)
             }
-            Order::Where if !self.has_stopped.load(Relaxed) => Ok(None),
+            Order::Where if !self.has_stopped.load(Relaxed) => {
+                self.refused.lock().expect(UNBROKEN).clone().map_or(Ok(None), Err)
+            }
             Order::Where => Ok(point(host).map(|point| Told { point, counts: Vec::new() })),
             Order::Halt { .. } if !self.has_stopped.load(Relaxed) => {
                 Err("its sessions have not ended".into())

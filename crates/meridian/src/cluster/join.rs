@@ -317,7 +317,7 @@ impl<'a> Changing<'a> {
     /// Has all nodes stand still at one point.
     async fn stop(&self) -> anyhow::Result<Mark> {
         for (node, address) in &self.operator.nodes {
-            self.order(node, address, &Order::Stop).await?;
+            self.order(node, address, &Order::Stop { joins: self.joins.clone() }).await?;
         }
         let began = Instant::now();
         let ends = loop {

@@ -20,7 +20,7 @@ use node::request::{RegionState, Request};
 use runtime::tcp::{Life, Lives, Network, TcpLinks, TcpOptions};
 use runtime::{Clock, DataDir, Host};
 use server::auth::Authenticator;
-use session::OldVersions;
+use session::{Gateway, OldVersions};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -34,8 +34,8 @@ use txn::engine::Engine;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How often a running node looks whether it has to stop.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
-/// How long a node waits before it tries again to give user root its first password.
-const GIVE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How long a node waits before it tries again to do what comes before it serves clients.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How long sessions may stay in a transaction when the node drains, and after that in a statement.
 const TRANSACTIONS_MAX: Duration = Duration::from_secs(5);
 /// How long others have to take over what this node leads.
@@ -51,8 +51,8 @@ enum Phase {
     Replaying,
     /// It has never heard these nodes.
     Meeting(Vec<String>),
-    /// User root is about to get its first password.
-    Opening,
+    /// Something is done before clients are told that they are served.
+    Opening(&'static str),
     Serving,
     /// It hands over what it leads and ends its sessions, and then itself.
     Draining,
@@ -244,22 +244,15 @@ async fn serve<P: Served>(running: &Arc<Running<P>>, way_in: WayIn) -> anyhow::R
         data: Some(&data),
     };
     let way_in = (threads, listener);
-    let beside = Beside::replicas(running.replicas.clone());
+    let is_replaceable = plan.is_replaceable();
+    let beside = Beside { is_replaceable, ..Beside::replicas(running.replicas.clone()) };
     let front_end = front.open_one(&running.host, &plan.topology, plan.incarnation(), way_in, beside)?;
     let limits = OldVersions {
         bytes_max: plan.database.old_versions_mib << 20,
         age_max: Duration::from_secs(plan.database.old_versions_age),
     };
     tasks.spawn(session::limit_old_versions(vec![front_end.gateway.clone()], limits));
-    if let Some(password) = root_password {
-        running.enters(Phase::Opening);
-        // Another node may be giving it one at the same time, and regions may be out of reach.
-        while let Err(error) = security::give_root(front_end.gateway.clone(), &password).await {
-            running.check()?;
-            tracing::warn!("{error:#}; this is tried again");
-            tokio::time::sleep(GIVE_AGAIN_AFTER).await;
-        }
-    }
+    prepare(running, &front_end.gateway, root_password).await?;
     running.enters(Phase::Serving);
     running.announce(&front_end);
     let drained = running.replicas.clone();
@@ -278,13 +271,43 @@ async fn serve<P: Served>(running: &Arc<Running<P>>, way_in: WayIn) -> anyhow::R
                 return Ok(());
             }
             () = running.stopping.stops.notified() => {
-                stop_for_a_change(running, front_end).await;
-                return Ok(());
+                match running.stopping.keeps_rows(&front_end.gateway).await {
+                    Ok(()) => {
+                        stop_for_a_change(running, front_end).await;
+                        return Ok(());
+                    }
+                    Err(why) => {
+                        running.enters(Phase::Serving);
+                        running.stopping.refuse(why);
+                    }
+                }
             }
         }
         database::log_refusals(std::slice::from_ref(&running.host), &mut refusals);
         running.check()?;
     }
+}
+
+/// What comes before clients are told that they are served.
+async fn prepare<P: Served>(
+    running: &Running<P>,
+    gateway: &Arc<Gateway>,
+    root_password: Option<String>,
+) -> anyhow::Result<()> {
+    if let Some(password) = root_password {
+        running.enters(Phase::Opening("user root is about to get its first password"));
+        running.until_done(async || security::give_root(gateway.clone(), &password).await).await?;
+    }
+    if gateway.lacks_counts() {
+        running.enters(Phase::Opening("the node asks which values of sequences it has handed out"));
+        while running.absent().is_some() {
+            running.check()?;
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        let learns = async || gateway.learn_counts().await.map_err(|error| anyhow!("{}", error.message));
+        running.until_done(learns).await?;
+    }
+    Ok(())
 }
 
 fn answer_operators<P: Served>(running: &Arc<Running<P>>) {
@@ -367,6 +390,21 @@ impl<P: Served> Running<P> {
         }
     }
 
+    /// Does something again until it succeeds: another node may be doing it at the same time, and regions may be out of reach.
+    async fn until_done(&self, mut work: impl AsyncFnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+        while let Err(error) = work().await {
+            self.check()?;
+            tracing::warn!("{error:#}; this is tried again");
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+        Ok(())
+    }
+
+    /// Why the node cannot serve clients yet: its engine has not caught up.
+    fn absent(&self) -> Option<String> {
+        self.host.inspect(|served| served.node().engine().absent().map(|error| error.message.clone()))
+    }
+
     fn announce(&self, front_end: &FrontEnd) {
         let (ip, port) = (front_end.address.ip(), front_end.address.port());
         println!("Node {} serves clients. Ctrl-C ends the process.", self.plan.name());
@@ -395,22 +433,19 @@ impl<P: Served> Running<P> {
                     unmet.join(", ")
                 ));
             }
-            Phase::Opening => return Err("user root is about to get its first password".into()),
+            Phase::Opening(what) => return Err(self.absent().unwrap_or_else(|| what.into())),
             Phase::Draining => return Err("the node drains".into()),
             Phase::Serving => {}
         }
-        self.host.inspect(|served| {
-            let node = served.node();
+        let is_fenced = self.host.inspect(|served| {
             let here = self.plan.topology.region_of(self.plan.me);
-            let is_fenced = node
-                .regions()
-                .iter()
-                .any(|health| health.region == here && health.state == RegionState::Fenced);
-            if is_fenced {
-                return Err("the node has fenced itself: its clock is provably wrong, see SHOW CLOCKS".into());
-            }
-            node.engine().absent().map_or(Ok(()), |error| Err(error.message.clone()))
-        })
+            let mut regions = served.node().regions().into_iter();
+            regions.any(|health| health.region == here && health.state == RegionState::Fenced)
+        });
+        if is_fenced {
+            return Err("the node has fenced itself: its clock is provably wrong, see SHOW CLOCKS".into());
+        }
+        self.absent().map_or(Ok(()), Err)
     }
 
     fn status(&self) -> NodeStatus {

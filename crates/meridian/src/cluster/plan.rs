@@ -330,6 +330,10 @@ impl Plan {
     pub fn topology_digest(&self) -> u64 {
         base::hash::digest(&base::codec::encode(&*self.topology)[..])
     }
+    /// A node whose directory is lost may come back with a new one.
+    pub fn is_replaceable(&self) -> bool {
+        self.topology.is_replicated() && self.database.survive > 0
+    }
     /// Nodes that have left the cluster.
     pub fn left(&self) -> Vec<NodeId> {
         let all = (0..self.nodes.len() as u16).map(NodeId);

@@ -258,13 +258,7 @@ async fn a_region_leaves_where_nothing_is_kept_elsewhere() {
     assert!(removed, "{told}");
     (0..3).for_each(|n| ends(&mut processes, n));
     // The change is given up: as before, and then it is made.
-    for n in 0..3 {
-        let node = processes.config(n);
-        std::fs::rename(format!("{node}.before"), &node).unwrap();
-        std::fs::remove_file(processes.data(n).join("change")).unwrap();
-        processes.start(n);
-    }
-    (0..3).for_each(|n| processes.wait_ready(n));
+    processes.give_the_change_up(3);
     let asia = processes.session(2).await;
     assert_eq!(value(&asia, "SELECT v FROM t WHERE region = 'asia'").await, "31");
     let (removed, told) = remove(&processes, "asia", &[]);

@@ -426,3 +426,41 @@ fn rows_that_name_the_new_region_keep_it_out() {
     let why = grown(named, &[(1, "us"), (2, "ap")]).err().expect("it would be elsewhere").0;
     assert!(why.contains("rows of table t with name = 'ap'"), "{why}");
 }
+
+/// `meridian cluster join` looks for them too; they may be inserted while the nodes stop.
+#[test]
+fn rows_that_name_a_new_region_keep_it_out() {
+    let of = |names: &[&str]| Topology {
+        spread_over: 2,
+        ..Topology::one_node_per_region(Wan::uniform("test", names, 1, 1), 1)
+    };
+    let (before, after) = (of(&["us", "eu"]), of(&["us", "eu", "ap"]));
+    let mut table = table();
+    table.columns[0].data_type = DataType::Text;
+    table.placement = Placement::HomeBy { column: 0, regions: RegionMap::Name };
+    let change = SchemaChange {
+        database: Default::default(),
+        base_version: 0,
+        actions: vec![SchemaAction::CreateTable(table)],
+    };
+    let mut numbered = Pair::new();
+    let mut data = Data::new(Arc::new(before.clone()), Arc::default(), PARTITIONS.into_iter());
+    let mut run = |data: &mut Data, program, rank| {
+        let transaction = numbered.transaction(program);
+        execute(data, &transaction, Place::new(Rank(rank), transaction.id)).expect("nothing is in its way");
+    };
+    run(&mut data, TxnProgram::Schema(change), 1);
+    for (rank, region) in [(2, "us"), (3, "mars"), (4, "ap")] {
+        data.extend(&before, &after).expect("no row names the new region");
+        let insert = Statement::Insert {
+            table: T,
+            schema_version: data.catalog().table(T).expect("created").version,
+            rows: vec![Row::of(&[Datum::text(region), Datum::Int(1), Datum::Null])],
+            on_conflict: OnConflict::Fail,
+            returning: None,
+        };
+        run(&mut data, TxnProgram::Statements(vec![insert]), rank);
+    }
+    let refused = data.extend(&before, &after).unwrap_err().to_string();
+    assert!(refused.contains("rows of table t with id = 'ap' would belong to the new region"), "{refused}");
+}

@@ -6,11 +6,9 @@ use super::Session;
 use super::timeouts::for_lock;
 use crate::advisory_locks::{LockKey, Locker};
 use crate::gateway::Gateway;
-use base::databases::{DatabaseId, MERIDIAN};
+use base::databases::MERIDIAN;
 use base::error::{SqlResult, SqlState};
-use base::schema::{SchemaAction, SchemaChange};
 use base::{Datum, SqlError};
-use holders::SCHEMA;
 use node::request::{Reply, Request};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -117,42 +115,6 @@ impl Drop for Held {
 }
 
 impl Session {
-    /// A session of the gateway's own, which no client knows of.
-    pub(crate) fn internal(gateway: Arc<Gateway>) -> Session {
-        Session::internal_of(gateway, MERIDIAN)
-    }
-
-    /// The same in a database.
-    pub(crate) fn internal_of(gateway: Arc<Gateway>, database: DatabaseId) -> Session {
-        let mut session = Session::new(gateway, base::roles::ROOT_NAME, database);
-        session.told.listener.is_nobodys();
-        session.gateway.node.sessions.close(session.activity.process);
-        session.login.is_internal = true;
-        session
-    }
-
-    /// The schema of tables that only the system writes.
-    pub(crate) async fn make_system_schema(&mut self) -> SqlResult<()> {
-        loop {
-            self.look_up_catalog();
-            if self.known.schemas.iter().any(|schema| schema == SCHEMA) {
-                return Ok(());
-            }
-            let actions = vec![SchemaAction::CreateSchema(SCHEMA.into())];
-            match self
-                .submit_schema(SchemaChange {
-                    database: self.database.id,
-                    base_version: self.known.version,
-                    actions,
-                })
-                .await
-            {
-                Err(error) if super::is_stale(&error) => self.refresh_catalog().await?,
-                ended => return ended,
-            }
-        }
-    }
-
     /// Carries a call out.
     pub(super) async fn advise(&mut self, call: AdvisoryCall, arguments: &[Datum]) -> SqlResult<Datum> {
         let key = match arguments {

@@ -16,7 +16,7 @@ impl Session {
         let mut answer = self.answer(plan, parameters).await?;
         // The statement goes on while its rows are fetched.
         answer.stream.guard(Some(Guard { cancel: self.cancel.clone(), deadline: self.cancel.deadline() }));
-        let stream = RowStream::Batches(answer.stream);
+        let stream = RowStream::Batches(self.told_of(answer.stream));
         Ok(Response::Rows(Rows { columns: plan.columns.clone(), stream, tag: "SELECT" }))
     }
 

@@ -1,14 +1,12 @@
 //! The rows of advisory locks: transactions of the gateway's own sessions that read and change who has a key.
 
 use super::super::Session;
+use super::super::internal::{is_missing, is_retried};
 use crate::advisory_locks::{Holder, LockKey, Locker, MARGIN_US, Wish, parsed, written};
 use crate::gateway::Gateway;
-use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::{Datum, SqlError, Token};
 use std::collections::BTreeSet;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +16,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(6);
 /// Attempts to change one row before the session is told that others change it all the time.
 const ATTEMPTS_MAX: usize = 256;
 
-/// Where the rows are. Schemas of users have other names, and none of the system's tables shows this one.
-pub(super) const SCHEMA: &str = sql::catalog::SYSTEM_SCHEMA;
+/// Where the rows are.
 const TABLE: &str = "pg_meridian.advisory_locks";
 const MAKE_TABLE: &str = "CREATE TABLE IF NOT EXISTS pg_meridian.advisory_locks (key text PRIMARY KEY, holders text NOT NULL) \
                           WITH (home_by = 'key', home_map = 'hash')";
@@ -203,7 +200,7 @@ impl Gateway {
                 Err(error) if is_missing(&error) => {
                     let mut session = Session::internal(self.clone());
                     session.make_system_schema().await?;
-                    said(&mut session, MAKE_TABLE.into()).await.map(|_| None)
+                    session.said(MAKE_TABLE.into()).await.map(|_| None)
                 }
                 changed => changed.map(Some),
             };
@@ -211,9 +208,7 @@ impl Gateway {
                 Ok(Some(is_wanted)) => return Ok((is_wanted, session.seen().clone())),
                 Ok(None) => {}
                 Err(error) if is_retried(&error) => {
-                    let longest_us = 500.0 * (1 << attempt.min(7)) as f64;
-                    let pause_us = longest_us * self.node.generators.random_fraction();
-                    tokio::time::sleep(Duration::from_micros(pause_us as u64)).await;
+                    self.pause_after(attempt).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -231,8 +226,7 @@ impl Gateway {
         key: &LockKey,
         change: &mut impl FnMut(&mut Vec<Holder>) -> bool,
     ) -> SqlResult<bool> {
-        let row =
-            said(session, format!("BEGIN; SELECT holders FROM {TABLE} WHERE key = '{}'", key.0)).await?;
+        let row = session.said(format!("BEGIN; SELECT holders FROM {TABLE} WHERE key = '{}'", key.0)).await?;
         let text = row.first().and_then(|row| match row.first() {
             Some(Datum::Text(text)) => Some(text.to_string()),
             _ => None,
@@ -249,39 +243,7 @@ impl Gateway {
             }
             (None, false) => format!("INSERT INTO {TABLE} VALUES ('{}', '{}')", key.0, written(&holders)),
         };
-        said(session, write).await?;
-        said(session, "COMMIT".into()).await.map(|_| true)
+        session.said(write).await?;
+        session.said("COMMIT".into()).await.map(|_| true)
     }
-}
-
-/// The rows of a text's last statement. Boxed: a session that locks runs a session.
-fn said(
-    session: &mut Session,
-    sql: String,
-) -> Pin<Box<dyn Future<Output = SqlResult<Vec<Vec<Datum>>>> + Send + '_>> {
-    Box::pin(async move {
-        session.start_simple(&sql)?;
-        let mut rows = Vec::new();
-        while let Some(response) = session.next_simple().await {
-            if let Response::Rows(mut found) = response? {
-                rows = found.stream.collect().await?;
-            }
-        }
-        Ok(rows)
-    })
-}
-
-fn is_missing(error: &SqlError) -> bool {
-    [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME].contains(&error.state)
-}
-
-/// Somebody else has changed the row meanwhile, or made it.
-fn is_retried(error: &SqlError) -> bool {
-    let retried = [
-        SqlState::SERIALIZATION_FAILURE,
-        SqlState::DEADLOCK_DETECTED,
-        SqlState::UNIQUE_VIOLATION,
-        SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
-    ];
-    retried.contains(&error.state)
 }
