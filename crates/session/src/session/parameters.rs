@@ -16,7 +16,7 @@ impl Session {
     pub fn set_option(&mut self, name: &str, value: &str) -> SqlResult<()> {
         let name = Settings::canonical(name)?;
         self.set(&name, value)?;
-        self.settings.keep_initial(name);
+        self.settings.keep_initial(&name);
         self.settings.keep_changes();
         Ok(())
     }

@@ -304,9 +304,10 @@ impl Settings {
     }
 
     /// What is set now was set by the client when it connected.
-    pub fn keep_initial(&mut self, name: Cow<'static, str>) {
-        let shown = self.values[&name].clone();
-        self.initial.insert(name, shown);
+    pub fn keep_initial(&mut self, name: &str) {
+        if let Some((name, shown)) = self.values.get_key_value(name) {
+            self.initial.insert(name.clone(), shown.clone());
+        }
     }
     /// What the server knows of itself, for SHOW.
     pub fn tell(&mut self, name: Cow<'static, str>, value: String) {
