@@ -30,6 +30,7 @@ mod views;
 mod views_of_users;
 
 use super::context::Context;
+use base::element::Element;
 use base::{DataType, Datum};
 use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -103,6 +104,16 @@ pub(super) fn function(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUD
 /// Whether a function is one of them.
 pub(super) fn has_function(name: &str) -> bool {
     functions::is_one(name)
+}
+
+/// `text[]`.
+fn texts() -> DataType {
+    array_of(DataType::Text)
+}
+
+/// The type of arrays of a type that is none itself.
+fn array_of(element: DataType) -> DataType {
+    Element::of(element).map_or(DataType::Text, DataType::Array)
 }
 
 impl Made {

@@ -6,8 +6,8 @@ use serde::{Serialize, de::DeserializeOwned};
 /// Version of everything that [`encode`] writes. A reader refuses any other. 2: commit records carry patches. 3: tables
 /// carry foreign keys, catalogs views and comments. 5: catalogs carry types. 6: indexes carry expressions
 /// and predicates. 7: catalogs carry domains. 8: catalogs carry functions and procedures. 9: catalogs carry databases, tables
-/// triggers; indexes are entered by programs.
-pub const VERSION: u8 = 9;
+/// triggers; indexes are entered by programs. 10: roles and databases carry settings.
+pub const VERSION: u8 = 10;
 
 /// Why bytes could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

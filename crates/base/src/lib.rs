@@ -30,6 +30,7 @@ pub mod patience;
 pub mod patterns;
 pub mod process;
 pub mod rng;
+pub mod role_settings;
 pub mod roles;
 pub mod routines;
 pub mod row;

@@ -7,6 +7,7 @@
 use crate::TableId;
 use crate::databases::{DatabaseId, MERIDIAN, POSTGRES, PUBLIC_SCHEMA};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::role_settings::{RoleSettings, SettingChange, SettingScope};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -164,6 +165,7 @@ pub struct Roles {
     pub rights: BTreeMap<Object, BTreeMap<RoleId, Rights>>,
     /// From this and a name comes the salt that a client is told whose user has no password.
     pub mock_secret: Option<Secret>,
+    pub settings: RoleSettings,
 }
 
 /// A change of roles, as part of a change of the catalog.
@@ -175,6 +177,7 @@ pub enum RoleChange {
     SetOwner(Object, RoleId),
     SetRights(Object, RoleId, Rights),
     SetMockSecret(Secret),
+    SetSetting(SettingScope, SettingChange),
 }
 
 /// A role that acts, with all whose privileges it has.
@@ -207,6 +210,7 @@ impl Default for Roles {
             owners: BTreeMap::new(),
             rights: BTreeMap::new(),
             mock_secret: None,
+            settings: RoleSettings::default(),
         };
         roles.open_database(MERIDIAN);
         roles.open_database(POSTGRES);
@@ -314,6 +318,7 @@ impl Roles {
             RoleChange::Drop(id) => {
                 known(*id)?;
                 self.roles.remove(id);
+                self.settings.forget_role(*id);
                 self.roles.values_mut().for_each(|role| _ = role.member_of.remove(id));
             }
             RoleChange::SetOwner(object, role) => {
@@ -335,6 +340,10 @@ impl Roles {
                 }
             }
             RoleChange::SetMockSecret(secret) => self.mock_secret = Some(secret.clone()),
+            RoleChange::SetSetting(scope, change) => {
+                known(scope.role)?;
+                self.settings.apply(*scope, change);
+            }
         }
         Ok(())
     }
@@ -360,6 +369,7 @@ impl Roles {
         self.rights.insert(public, to_all(Privileges::USAGE));
     }
     pub fn forget_database(&mut self, id: DatabaseId) {
+        self.settings.forget_database(id);
         self.forget(|object| matches!(object, Object::Database(of) | Object::SchemaOf(of, _) if *of == id));
     }
     pub fn forget_schema(&mut self, name: &str) {

@@ -90,6 +90,8 @@ mod regions;
 mod remove;
 #[path = "wire/replicas.rs"]
 mod replicas;
+#[path = "wire/role_settings.rs"]
+mod role_settings;
 #[path = "wire/roles.rs"]
 mod roles;
 #[path = "wire/rows_and_columns.rs"]

@@ -106,6 +106,7 @@ pub async fn open(server: &Arc<Server>, wish: &Wish, peer: SocketAddr) -> SqlRes
     let mut session = Session::new(server.gateway.clone(), &wish.user, database.id);
     session.came_from(peer);
     tell_limits(&mut session, &server.limits);
+    session.begin_with_settings();
     let is_options = |name: &str| name == "options";
     // The command line comes first, so that a parameter of its own prevails.
     for (_, options) in wish.parameters.iter().filter(|(name, _)| is_options(name)) {

@@ -17,6 +17,7 @@ mod later;
 mod like;
 mod materialized;
 pub mod placement;
+mod role_settings;
 mod roles;
 mod routines;
 mod sequence_options;
@@ -30,6 +31,7 @@ pub use databases::{DatabaseChange, Vacated, plan_database};
 pub use foreign_keys::definition as foreign_key_definition;
 pub use indexes::without_index;
 pub use later::{Building, Checking, Later};
+pub use role_settings::{KnownSettings, setting_text};
 pub use roles::Secrets;
 pub use views::Shapes;
 
@@ -61,6 +63,7 @@ pub struct DdlContext<'a> {
     pub standing: &'a Standing,
     pub secrets: &'a dyn Secrets,
     pub shapes: &'a dyn Shapes,
+    pub settings: &'a dyn KnownSettings,
     /// The statement is a transaction of its own, so that what it makes may come in several steps.
     pub is_alone: bool,
     /// Whether bodies of functions are looked at when they are made.

@@ -37,7 +37,7 @@ pub use check_options::check_option;
 pub use comments::constraint_of;
 pub use complexity::too_deep;
 pub use constraints::{CONSTRAINTS, SAME_NAME, SET_COLUMNS};
-pub use databases::{DatabaseWork, OfDatabase, OptionValue, of_database};
+pub use databases::{DatabaseWork, OfDatabase, OptionValue, WantedSetting, of_database};
 pub use do_blocks::{DO_BLOCK, DoBlock, do_block};
 pub use domains::{OfDomain, of_domain};
 pub use identities::{IdentityChange, identity_change};

@@ -142,10 +142,6 @@ pub(super) fn question(statement: &Statement) -> Option<Statement> {
     {
         return parse("SELECT * FROM pg_catalog.meridian_dump_comments");
     }
-    if text.contains("pg_db_role_setting") {
-        let role = if text.starts_with("SELECT rolname") { "CAST(NULL AS text) AS rolname, " } else { "" };
-        return parse(&format!("SELECT {role}CAST(NULL AS text) AS setting WHERE false"));
-    }
     // Of a prepared statement: it takes the number of the function.
     if text.contains("AS funciargs") {
         return parse("SELECT * FROM pg_catalog.meridian_dump_function_details WHERE oid = $1");

@@ -6,10 +6,9 @@ mod keys;
 mod listings;
 
 use super::type_descriptions::type_length;
-use super::{Made, privileges};
+use super::{Made, array_of, privileges, texts};
 use crate::context::Context;
 use base::domain::Domain;
-use base::element::Element;
 use base::rng::fnv1a;
 use base::roles::{Object as Owned, Privileges};
 use base::schema::{AccessMethod, Identity, Index, Table};
@@ -49,16 +48,6 @@ const BTREE: u32 = 403;
 const HASH: u32 = 405;
 const HEAP: u32 = 2;
 
-/// `text[]`.
-fn texts() -> DataType {
-    array_of(TEXT)
-}
-
-/// The type of arrays of a type that is none itself.
-fn array_of(element: DataType) -> DataType {
-    Element::of(element).map_or(TEXT, DataType::Array)
-}
-
 fn int(i: impl Into<i64>) -> Datum {
     Datum::Int(i.into())
 }
@@ -81,6 +70,7 @@ pub(super) fn make(context: &Context<'_>, name: &str) -> Option<Made> {
         "pg_database" => database(context),
         "pg_roles" | "pg_authid" | "pg_user" => privileges::roles(context, name),
         "pg_auth_members" => privileges::members(context),
+        "pg_db_role_setting" => privileges::settings(context),
         "pg_tables" => tables(context),
         "pg_indexes" => indexes(context),
         "pg_settings" => settings(context),

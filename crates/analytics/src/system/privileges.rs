@@ -3,14 +3,16 @@
 //!
 //! KEEPS: no verifier is shown to anybody.
 
-use super::Made;
+use super::{Made, texts};
 use crate::context::Context;
 use base::databases::{DatabaseId, MERIDIAN};
 use base::error::{SqlError, SqlResult, SqlState};
+use base::role_settings::SettingScope;
 use base::roles::{Object, PRIVILEGES, PUBLIC, Privileges, RoleId, Roles, Standing, missing};
 use base::schema::Table;
 use base::{DataType, Datum, TableId};
 use sql::lower::FIRST_OID;
+use std::collections::BTreeMap;
 
 const TEXT: DataType = DataType::Text;
 const BOOL: DataType = DataType::Boolean;
@@ -38,7 +40,7 @@ pub(super) fn roles(context: &Context<'_>, name: &str) -> Made {
         ("rolpassword", TEXT),
         ("rolvaliduntil", DataType::TimestampTz),
         ("rolbypassrls", BOOL),
-        ("rolconfig", TEXT),
+        ("rolconfig", texts()),
         ("usename", TEXT),
         ("usesysid", INT),
         ("usesuper", BOOL),
@@ -60,13 +62,32 @@ pub(super) fn roles(context: &Context<'_>, name: &str) -> Made {
                 if name == "pg_authid" { Datum::Null } else { text("********") },
                 role.valid_until_us.map_or(Datum::Null, Datum::Timestamp),
                 Datum::Bool(role.is_superuser),
-                Datum::Null,
+                settings_of(context, SettingScope { role: role.id, database: None }),
                 text(shown),
                 int(role.id.0),
                 Datum::Bool(role.is_superuser),
             ]
         })
         .collect();
+    made
+}
+
+/// Settings of a scope as `name=value` each; NULL if there are none.
+fn settings_of(context: &Context<'_>, scope: SettingScope) -> Datum {
+    let shown = |values: &BTreeMap<String, String>| {
+        let each = values.iter().map(|(name, value)| text(format!("{name}={value}")));
+        Datum::Array(each.collect::<Vec<_>>().into())
+    };
+    context.catalog.roles.settings.0.get(&scope).map_or(Datum::Null, shown)
+}
+
+/// `pg_db_role_setting`: what sessions begin with.
+pub(super) fn settings(context: &Context<'_>) -> Made {
+    let mut made = Made::new(&[("setdatabase", INT), ("setrole", INT), ("setconfig", texts())]);
+    for scope in context.catalog.roles.settings.0.keys() {
+        let database = scope.database.map_or(0, |database| database.0);
+        made.rows.push(vec![int(database), int(scope.role.0), settings_of(context, *scope)]);
+    }
     made
 }
 

@@ -200,6 +200,8 @@ async fn programs_of_postgresql_make_list_dump_and_drop_databases() {
     let inside = session(&server, 0, "shop").await;
     run(&inside, "create table t (k int primary key, v text); insert into t values (1, 'one')").await;
     run(&inside, "create role clerk login; grant select on t to clerk").await;
+    run(&inside, "alter role clerk set search_path = own, public").await;
+    run(&inside, "alter database shop set app.tenant = 'the shop'").await;
     let listed = text(of_port("psql", port, &["-d", "postgres", "-l"]));
     for name in ["shop", "gone", "meridian", "postgres", "template0", "template1"] {
         assert!(
@@ -218,7 +220,11 @@ async fn programs_of_postgresql_make_list_dump_and_drop_databases() {
     let made = text(of_port("pg_dump", port, &["-C", "-d", "shop"]));
     assert!(made.contains("CREATE DATABASE shop") && made.contains("COMMENT ON DATABASE shop"), "{made}");
     let all = text(of_port("pg_dumpall", port, &["-l", "postgres"]));
-    assert!(all.contains("CREATE ROLE clerk") && all.contains("CREATE TABLE public.t"), "{all}");
+    assert!(
+        all.contains("ALTER ROLE clerk SET search_path TO 'own', 'public'")
+            && all.contains("CREATE TABLE public.t"),
+        "{all}"
+    );
     for script in [made, all] {
         let other = Server::start_with(&["--regions", "us"], 1);
         let path =
@@ -241,6 +247,7 @@ async fn programs_of_postgresql_make_list_dump_and_drop_databases() {
         assert!(wrong.is_empty(), "{wrong:?}");
         let inside = other.session_in(0, "root", "shop").await.expect("it was made");
         assert_eq!(value(&inside, "select v from t where k = 1").await, "one");
+        assert_eq!(value(&inside, "show app.tenant").await, "the shop");
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -217,6 +217,7 @@ impl Session {
             standing,
             secrets: &super::roles::Passwords,
             shapes,
+            settings: shapes,
             is_alone: self.transaction.is_none(),
             checks_bodies: super::settings::boolean(self.settings.get("check_function_bodies"))
                 != Some(false),

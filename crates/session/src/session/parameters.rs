@@ -21,6 +21,18 @@ impl Session {
         Ok(())
     }
 
+    /// Sets what the user's sessions begin with in this database. A value that is not taken any more leaves the setting as it is,
+    /// with a warning.
+    pub fn begin_with_settings(&mut self) {
+        let catalog = self.catalog();
+        let Some(role) = catalog.roles.acting(&self.login.user) else { return };
+        for (name, value) in catalog.roles.settings.of(role, self.database.id) {
+            if let Err(error) = self.set_option(name, value) {
+                self.notice("WARNING", error.state, error.into_fields().message);
+            }
+        }
+    }
+
     /// What the server knows of itself, for SHOW.
     pub fn tell(&mut self, name: &str, value: String) {
         let name = Settings::canonical(name).expect("the server tells settings that there are");

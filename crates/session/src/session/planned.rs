@@ -2,13 +2,15 @@
 
 use super::Session;
 use super::plan::{self, Plan};
+use super::settings::Settings;
 use base::error::{SqlResult, SqlState};
 use base::routines::Routine;
 use base::{DataType, SqlError};
-use sql::ddl::Shapes;
+use sql::ddl::{KnownSettings, Shapes};
 use sql::lower::scope::ParameterTypes;
 use sql::types::Column;
 use sqlparser::ast::{self, Statement};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Columns of a query as this session would plan it.
@@ -52,3 +54,24 @@ impl Shapes for Planned<'_> {
         super::programs::check_body(&self.0.catalog(), routine)
     }
 }
+
+impl KnownSettings for Planned<'_> {
+    fn canonical(&self, name: &str) -> SqlResult<String> {
+        Settings::canonical(name).map(Cow::into_owned)
+    }
+
+    fn check(&self, name: &str, value: &str) -> SqlResult<()> {
+        if OF_A_SESSION.contains(&name) {
+            return Err(SqlError::unsupported(format!("a value of \"{name}\" that sessions begin with")));
+        }
+        self.0.settings.clone().set(name, value).map(|_| ())
+    }
+
+    fn current(&self, name: &str) -> SqlResult<String> {
+        self.0.parameter(name).ok_or_else(|| super::settings::unrecognized(name))
+    }
+}
+
+/// What a session becomes, or has seen.
+const OF_A_SESSION: &[&str] =
+    &["meridian.request", "meridian.token", "role", "session_authorization", "transaction_isolation"];

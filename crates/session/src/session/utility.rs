@@ -252,14 +252,14 @@ impl Session {
                 let is_default = matches!(values.as_slice(), [ast::Expr::Identifier(word)]
                     if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"));
                 settings::check_count(&name, values.len())?;
-                let value = set_text(values);
+                let value = sql::ddl::setting_text(values);
                 self.assign(&name, (!is_default).then_some(value.as_str()), is_local)
             }
             Set::SetTimeZone { local, value } => {
                 if *local && !self.has_block_for_local() {
                     return Ok(());
                 }
-                match zoned::zone_text(value, set_text)? {
+                match zoned::zone_text(value)? {
                     Some(zone) => self.set_in("TimeZone", &zone, *local),
                     None => self.assign("TimeZone", None, *local),
                 }
@@ -484,17 +484,4 @@ impl Session {
         }
         Ok(bound)
     }
-}
-
-/// The right side of SET as text.
-fn set_text(values: &[ast::Expr]) -> String {
-    let one = |e: &ast::Expr| match e {
-        ast::Expr::Value(v) => match &v.value {
-            ast::Value::SingleQuotedString(s) | ast::Value::EscapedStringLiteral(s) => s.clone(),
-            other => other.to_string(),
-        },
-        ast::Expr::Identifier(ident) => ident.value.clone(),
-        other => other.to_string(),
-    };
-    values.iter().map(one).collect::<Vec<_>>().join(", ")
 }

@@ -56,10 +56,7 @@ pub(super) fn cast_rows(
 }
 
 /// What SET TIME ZONE says; `None` for DEFAULT and LOCAL. Errors: 22023 for an interval that is no zone.
-pub(super) fn zone_text(
-    value: &ast::Expr,
-    set_text: fn(&[ast::Expr]) -> String,
-) -> SqlResult<Option<String>> {
+pub(super) fn zone_text(value: &ast::Expr) -> SqlResult<Option<String>> {
     match value {
         ast::Expr::Identifier(word)
             if word.quote_style.is_none()
@@ -68,12 +65,12 @@ pub(super) fn zone_text(
             Ok(None)
         }
         ast::Expr::Interval(interval) => {
-            let text = set_text(std::slice::from_ref(&interval.value));
+            let text = sql::ddl::setting_text(std::slice::from_ref(&interval.value));
             let span = base::text::parse(&text, DataType::Interval)?;
             let zone =
                 Expr::Call(Function::Zone(ZoneFunction::OfInterval), vec![Expr::Constant(span)]).eval(&[])?;
             Ok(Some(base::text::display(&zone)))
         }
-        value => Ok(Some(set_text(std::slice::from_ref(value)))),
+        value => Ok(Some(sql::ddl::setting_text(std::slice::from_ref(value)))),
     }
 }

@@ -4,10 +4,11 @@
 
 use super::roles::forbidden;
 use super::{Ddl, DdlContext};
-use crate::parse::{DatabaseWork, OfDatabase, OptionValue};
+use crate::parse::{DatabaseWork, OfDatabase, OptionValue, WantedSetting};
 use base::databases::{self, Database, DatabaseId, Databases, MERIDIAN, PUBLIC_SCHEMA};
 use base::error::{SqlError, SqlResult, SqlState};
-use base::roles::{Object, ROOT, RoleChange, RoleId};
+use base::role_settings::SettingScope;
+use base::roles::{Object, PUBLIC, ROOT, RoleChange, RoleId};
 use base::schema::{Catalog, SchemaAction};
 use sqlparser::ast::Ident;
 use std::sync::Arc;
@@ -46,11 +47,10 @@ pub fn plan_database(
         DatabaseWork::Rename(to) => context.rename_database(&of.name, to),
         DatabaseWork::Owner(to) => context.give_database(whole, &of.name, to),
         DatabaseWork::Alter(options) => context.alter_database(&of.name, options),
-        DatabaseWork::Other(words) => {
+        DatabaseWork::Set { name, wanted } => context.set_for_database(&of.name, name.as_deref(), wanted),
+        DatabaseWork::RefreshCollation => {
             context.owned_database(&of.name)?;
-            let first = words.split_whitespace().next().unwrap_or_default().to_uppercase();
-            Err(SqlError::unsupported(format!("ALTER DATABASE … {first}"))
-                .hint("Set the parameter in each session, or in the connection's options."))
+            Err(SqlError::unsupported("ALTER DATABASE … REFRESH"))
         }
     }
 }
@@ -200,6 +200,19 @@ impl DdlContext<'_> {
         let mut change = self.change(self.catalog.database(), actions, "ALTER DATABASE");
         change.vacated = Some(Vacated { id: database.id, name: name.into(), is_forced: false });
         Ok(change)
+    }
+
+    fn set_for_database(
+        &self,
+        database: &str,
+        name: Option<&str>,
+        wanted: &WantedSetting,
+    ) -> SqlResult<DatabaseChange> {
+        let id = self.owned_database(database)?.id;
+        let change = self.setting_change(name, wanted)?;
+        let changes = self.with_setting(SettingScope { role: PUBLIC, database: Some(id) }, change)?;
+        let ddl = changes.into_ddl("ALTER DATABASE", Vec::new());
+        Ok(DatabaseChange { database: self.catalog.database(), ddl, vacated: None })
     }
 
     /// The schema `public` goes with its database, if it has the same owner.

@@ -1,7 +1,9 @@
 //! Roles and memberships as changes of the catalog.
 
+use super::role_settings::setting_text;
 use super::{Ddl, DdlContext};
 use crate::names;
+use crate::parse::WantedSetting;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::{Object, ROOT, Role, RoleChange, RoleId, Roles, Secret, duplicate, missing};
 use base::schema::SchemaAction;
@@ -51,7 +53,7 @@ impl DdlContext<'_> {
     pub(super) fn changes(&self) -> Changes {
         Changes { roles: self.roles().clone(), all: Vec::new() }
     }
-    fn creates_roles(&self) -> bool {
+    pub(super) fn creates_roles(&self) -> bool {
         let role = self.roles().roles.get(&self.standing.role);
         self.standing.is_superuser || role.is_some_and(|role| role.can_create_roles)
     }
@@ -179,6 +181,26 @@ impl DdlContext<'_> {
         name: &ast::Ident,
         operation: &ast::AlterRoleOperation,
     ) -> SqlResult<Ddl> {
+        match operation {
+            ast::AlterRoleOperation::Set { config_name, config_value, in_database } => {
+                let wanted = match config_value {
+                    ast::SetConfigValue::Default => WantedSetting::Default,
+                    ast::SetConfigValue::FromCurrent => WantedSetting::Current,
+                    ast::SetConfigValue::Value(e) => {
+                        WantedSetting::Value(setting_text(std::slice::from_ref(e)))
+                    }
+                };
+                return self.set_for_role(name, in_database.as_ref(), (Some(config_name), wanted));
+            }
+            ast::AlterRoleOperation::Reset { config_name, in_database } => {
+                let name_of = match config_name {
+                    ast::ResetConfig::ALL => None,
+                    ast::ResetConfig::ConfigName(name) => Some(name),
+                };
+                return self.set_for_role(name, in_database.as_ref(), (name_of, WantedSetting::Default));
+            }
+            _ => {}
+        }
         let mut changes = self.changes();
         let id = self.role(&changes.roles, name)?;
         let mut role = changes.roles.roles[&id].clone();
@@ -217,7 +239,7 @@ impl DdlContext<'_> {
                     return Err(duplicate(&role.name));
                 }
             }
-            _ => return Err(SqlError::unsupported("ALTER ROLE … SET")),
+            _ => return Err(SqlError::unsupported("this form of ALTER ROLE")),
         }
         changes.add(RoleChange::Put(role))?;
         Ok(changes.into_ddl("ALTER ROLE", Vec::new()))

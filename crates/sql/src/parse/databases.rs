@@ -29,12 +29,24 @@ pub enum DatabaseWork {
     Alter(Vec<(String, OptionValue)>),
     Rename(Ident),
     Owner(Ident),
-    /// SET, RESET and what else there is, in its words.
-    Other(String),
+    /// What its sessions begin with: one setting, or all of them.
+    Set {
+        name: Option<String>,
+        wanted: WantedSetting,
+    },
+    RefreshCollation,
     Drop {
         if_exists: bool,
         is_forced: bool,
     },
+}
+
+/// What a statement wants of a setting.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WantedSetting {
+    Value(String),
+    Current,
+    Default,
 }
 
 /// A value of an option.
@@ -240,6 +252,37 @@ impl Rest {
         Ok(value)
     }
 
+    /// A setting's name, whose parts have dots between them.
+    fn setting(&mut self) -> SqlResult<String> {
+        let mut name = names::fold(&self.ident()?);
+        while self.takes_token(&Token::Period) {
+            name = format!("{name}.{}", names::fold(&self.ident()?));
+        }
+        Ok(name)
+    }
+
+    /// Behind the name of a setting that is set: one value or several.
+    fn wanted(&mut self) -> SqlResult<WantedSetting> {
+        if self.takes(&["from", "current"]) {
+            return Ok(WantedSetting::Current);
+        }
+        if !self.takes_token(&Token::Eq) && !self.takes(&["to"]) {
+            return self.wrong();
+        }
+        let mut values = Vec::new();
+        loop {
+            match self.value()? {
+                OptionValue::Default if values.is_empty() => return Ok(WantedSetting::Default),
+                OptionValue::Default => return self.wrong(),
+                OptionValue::Name(ident) => values.push(ident.value),
+                OptionValue::Text(text) | OptionValue::Number(text) => values.push(text),
+            }
+            if !self.takes_token(&Token::Comma) {
+                return Ok(WantedSetting::Value(values.join(", ")));
+            }
+        }
+    }
+
     fn drop_options(&mut self) -> SqlResult<DatabaseWork> {
         let if_exists = self.takes(&["if", "exists"]);
         let has_with = self.takes(&["with"]);
@@ -270,11 +313,17 @@ impl Rest {
         if self.takes(&["owner", "to"]) {
             return self.ident().map(DatabaseWork::Owner);
         }
-        let is_other = self.word().is_some_and(|word| ["set", "reset", "refresh"].contains(&word.as_str()));
-        if is_other {
-            let words: Vec<String> = self.tokens[self.at..].iter().map(written).collect();
-            self.at = self.tokens.len();
-            return Ok(DatabaseWork::Other(words.join(" ")));
+        if self.takes(&["refresh", "collation", "version"]) {
+            return Ok(DatabaseWork::RefreshCollation);
+        }
+        if self.takes(&["reset", "all"]) {
+            return Ok(DatabaseWork::Set { name: None, wanted: WantedSetting::Default });
+        }
+        if self.takes(&["reset"]) {
+            return Ok(DatabaseWork::Set { name: Some(self.setting()?), wanted: WantedSetting::Default });
+        }
+        if self.takes(&["set"]) {
+            return Ok(DatabaseWork::Set { name: Some(self.setting()?), wanted: self.wanted()? });
         }
         match self.options()? {
             options if options.is_empty() => self.wrong(),
@@ -326,7 +375,19 @@ mod tests {
             DatabaseWork::Rename(Ident::with_quote('"', "B"))
         );
         assert!(matches!(what("alter database a owner to current_user"), DatabaseWork::Owner(_)));
-        assert_eq!(what("alter database a set x to 'y'"), DatabaseWork::Other("set x to 'y'".into()));
+        for (sql, name, wanted) in [
+            ("alter database a set x to 'y'", Some("x"), WantedSetting::Value("y".into())),
+            ("alter database a set search_path = \"$user\", Public", Some("search_path"), {
+                WantedSetting::Value("$user, Public".into())
+            }),
+            ("alter database a set a.b = -5", Some("a.b"), WantedSetting::Value("-5".into())),
+            ("alter database a set x from current", Some("x"), WantedSetting::Current),
+            ("alter database a set x to default", Some("x"), WantedSetting::Default),
+            ("alter database a reset x", Some("x"), WantedSetting::Default),
+            ("alter database a reset all", None, WantedSetting::Default),
+        ] {
+            assert_eq!(what(sql), DatabaseWork::Set { name: name.map(String::from), wanted }, "{sql}");
+        }
         assert!(matches!(what("alter database a is_template false"), DatabaseWork::Alter(_)));
     }
 

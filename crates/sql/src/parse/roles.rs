@@ -6,6 +6,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 /// The tokens with
 /// - CREATE USER as CREATE ROLE … LOGIN, ALTER USER and DROP USER as ALTER ROLE and DROP ROLE;
 /// - ENCRYPTED PASSWORD as PASSWORD: there is no other;
+/// - ALTER ROLE … SET name TO a, b as ALTER ROLE … SET name TO 'a, b';
 /// - GRANT a, b TO c as GRANT ROLE a, ROLE b TO c, REVOKE likewise, and WITH ADMIN OPTION as WITH GRANT OPTION.
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let is_about =
@@ -20,7 +21,10 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         let named = |nth: usize, word: &str| words.get(nth).is_some_and(|i| is_word(&statement[*i], word));
         let defines = ["create", "alter", "drop"].iter().any(|verb| named(0, verb));
         if defines && (named(1, "user") || named(1, "role")) {
-            define(statement, &words, &mut made);
+            match joined_values(statement, &words) {
+                Some(joined) => made.extend(joined),
+                None => define(statement, &words, &mut made),
+            }
         } else if named(0, "grant") || named(0, "revoke") {
             grant(statement, &words, &mut made);
         } else {
@@ -52,6 +56,41 @@ fn define(statement: &[TokenWithSpan], words: &[usize], made: &mut Vec<TokenWith
     if logs_in && !ends {
         made.extend(word("LOGIN", &statement[statement.len() - 1]));
     }
+}
+
+/// ALTER ROLE … SET with several values as one text; `None`: it has one, or is another statement.
+fn joined_values(statement: &[TokenWithSpan], words: &[usize]) -> Option<Vec<TokenWithSpan>> {
+    let token = |nth: usize| words.get(nth).map(|i| &statement[*i]);
+    let is = |nth: usize, word: &str| token(nth).is_some_and(|t| is_word(t, word));
+    let set = (2..words.len()).find(|nth| is(*nth, "set")).filter(|_| is(0, "alter"))?;
+    let before =
+        (set..words.len()).find(|nth| is(*nth, "to") || token(*nth).is_some_and(|t| t.token == Token::Eq))?;
+    let is_end = |nth: &usize| token(*nth).is_none_or(|t| matches!(t.token, Token::SemiColon | Token::EOF));
+    let end = (before + 1..=words.len()).find(is_end)?;
+    let values: Vec<&TokenWithSpan> = (before + 1..end).filter_map(token).collect();
+    let texts: Option<Vec<&str>> = values
+        .chunks(2)
+        .map(|value| match value {
+            [one] | [one, TokenWithSpan { token: Token::Comma, .. }] => match &one.token {
+                Token::Word(word) => Some(word.value.as_str()),
+                Token::SingleQuotedString(text) | Token::Number(text, _) => Some(text.as_str()),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    let texts = texts.filter(|texts| texts.len() > 1 && values.len() % 2 == 1)?;
+    let first = words[before + 1];
+    let text =
+        TokenWithSpan { token: Token::SingleQuotedString(texts.join(", ")), span: statement[first].span };
+    let [blank, role, _] = word("ROLE", &statement[words[1]]);
+    let head = statement[..words[1]]
+        .iter()
+        .cloned()
+        .chain([role])
+        .chain(statement[words[1] + 1..first].iter().cloned());
+    let rest = words.get(end).map_or(&[][..], |end| &statement[*end..]);
+    Some(head.chain([text, blank]).chain(rest.iter().cloned()).collect())
 }
 
 fn grant(statement: &[TokenWithSpan], words: &[usize], made: &mut Vec<TokenWithSpan>) {
@@ -108,6 +147,15 @@ mod tests {
             ("CREATE ROLE a CONNECTION LIMIT 3 IN ROLE b", "CREATE ROLE a CONNECTION LIMIT 3 IN ROLE b"),
             ("ALTER USER \"A\" PASSWORD 'x'", "ALTER ROLE \"A\" WITH PASSWORD 'x'"),
             ("DROP USER IF EXISTS a, b", "DROP ROLE IF EXISTS a, b"),
+            (
+                "alter user a set search_path = \"$user\", public, 'x';",
+                "ALTER ROLE a SET search_path TO '$user, public, x'",
+            ),
+            (
+                "ALTER ROLE all IN DATABASE b SET a.b TO c, d",
+                "ALTER ROLE all IN DATABASE b SET a.b TO 'c, d'",
+            ),
+            ("ALTER ROLE a SET x TO 'y'", "ALTER ROLE a SET x TO 'y'"),
             ("GRANT a, \"b c\" TO d", "GRANT ROLE a, ROLE \"b c\" TO d"),
             ("GRANT a TO b WITH ADMIN OPTION", "GRANT ROLE a TO b WITH GRANT OPTION"),
             ("REVOKE a FROM b", "REVOKE ROLE a FROM b"),
