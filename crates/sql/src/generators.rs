@@ -139,8 +139,8 @@ impl Generators {
         Generators { kept, ..self }
     }
 
-    /// Other nodes are told how many values may be handed out here, as a directory in which counts are kept may be lost. Whoever
-    /// answers with a value waits until that has been done ([`Generators::is_told`]).
+    /// Other nodes are told how many values may be handed out here, as a directory in which counts are kept may be lost.
+    /// An answer with a value waits until that has been done ([`Generators::is_told`]).
     pub fn told(self, tells: bool) -> Generators {
         let is_lost = tells && self.kept.as_ref().is_some_and(|kept| kept.is_new());
         let told = Telling { tells, is_lost: is_lost.into(), ..Telling::default() };

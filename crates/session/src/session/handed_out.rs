@@ -48,7 +48,7 @@ impl Gateway {
     /// Tells other nodes how many values may be handed out here, before anyone has to wait for it, as long as it is polled.
     pub async fn keep_counts_told(self: Arc<Self>) {
         loop {
-            // Who has to wait for it learns why it fails. What former lives kept is told at first.
+            // A session that waits for this is told the error itself. The first round tells what former lives kept.
             if self.tell_counts().await.is_err() {
                 tokio::time::sleep(TELL_AGAIN_AFTER).await;
                 continue;

@@ -85,7 +85,7 @@ impl Geogauss {
         let (peers, membership) = (&self.peers, &self.membership);
         self.outbox.release(|seat| peers.everywhere(membership, seat));
     }
-    /// What has become complete is recorded, and kept for members that lack it. Whether others wait to hear of it.
+    /// What has become complete is recorded, and kept for members that lack it. Answers whether other members wait to be told.
     pub(super) fn keep_news(&mut self, out: &mut Out) -> bool {
         let mut is_awaited = false;
         for (of, closed) in self.inbox.news() {

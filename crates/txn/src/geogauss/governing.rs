@@ -145,7 +145,7 @@ impl Geogauss {
         }
     }
 
-    /// Who has a seat changes, and with that who sends epochs.
+    /// The membership changes, and with it which members send epochs.
     pub(super) fn change_seats(&mut self, change: &Change) {
         let own = self.membership.seat();
         self.membership.apply(change.clone());
@@ -164,7 +164,7 @@ impl Geogauss {
         self.membership = Membership::copied(self.cluster.me, self.cluster.members(), changes);
         self.peers = Peers::new(self.cluster.others());
     }
-    /// A former life had this seat and had heard of these lives.
+    /// A former life had this seat and knew of these lives.
     pub(super) fn come_back_to(
         &mut self,
         seat: Option<Seat>,

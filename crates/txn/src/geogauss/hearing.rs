@@ -139,7 +139,7 @@ impl Geogauss {
 
     // ---- how the others are -----------------------------------------------------------------------
 
-    /// Whoever says nothing falls silent as this node looks; newcomers that are silent for long are forgotten.
+    /// A member that has said nothing for long counts as silent from now on; newcomers that are silent for long are forgotten.
     pub(super) fn look_at_silence(&mut self, now: Time) {
         let options = &self.cluster.options;
         self.peers.look(now, 2 * options.beat_ns);

@@ -1,7 +1,7 @@
 //! A transaction's place at this node: named, taken or kept, final, its turn, executed, done, gone.
 //!
 //! IN: what the other files decide about a transaction. OUT: searches, executions. KEEPS: a transaction goes from stage to
-//! stage here alone, but that `closure` ranks what it emits, and notes who has what; one that takes part here waits from
+//! stage here alone, but that `closure` ranks what it emits, and notes which node has what; one that takes part here waits from
 //! its place to its execution, under one bound.
 
 use super::message::{Deadline, Decision};
@@ -154,7 +154,7 @@ impl Perseus {
         let vertex = self.graph.live_mut(at);
         let mut inquirers = Vec::new();
         if let Some(remote) = &mut vertex.extra.remote {
-            // Whoever sent a Commit has the answer.
+            // The node that sent a Commit has the answer.
             remote.answer = None;
             remote.accepted = None;
             assert!(noop || !remote.placeholder, "{} takes effect only where it is known", vertex.id);
@@ -297,7 +297,7 @@ impl Perseus {
             }
         }
     }
-    /// Whoever follows a stream gets a copy, which holds what has executed; the stream begins anew. Answers the highest rank.
+    /// A reader that follows a stream gets a copy, which holds what has executed; the stream begins anew. Answers the highest rank.
     pub(super) fn begin_copies(&mut self) -> Rank {
         let mut highest = Rank::ZERO;
         let all: Vec<Ref> = self.graph.iter().map(|(at, _)| at).collect();
