@@ -15,7 +15,7 @@ fn worlds(seed: u64) -> Vec<(&'static str, World)> {
         ("losses", recovery::turmoil(seed, Routing::Direct, None)),
         ("losses, unbounded clocks", recovery::turmoil_in(seed, Routing::Direct, None, true)),
         ("losses, calvin", recovery::turmoil(seed, calvin::ROUTING, None)),
-        ("lost memory", rejoin::turmoil(seed, None)),
+        ("lost memory", rejoin::schedules::turmoil(seed, None)),
         ("lost regions", availability::random(seed, None)),
     ]
 }
