@@ -21,6 +21,51 @@ pub fn fold(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
+/// The value of a setting that is given as these elements. A list of names has them in quotes where they need them.
+pub fn setting_value(name: &str, elements: impl Iterator<Item = String>) -> String {
+    let is_of_names = name.eq_ignore_ascii_case("search_path");
+    let one = |element: String| if is_of_names { base::identifier::quoted(&element) } else { element };
+    elements.map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Names with commas between them; `None`: the text is no such list.
+pub fn listed(text: &str) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (name, after) = match rest.strip_prefix('"') {
+            Some(quoted) => until_quote(quoted)?,
+            None => {
+                let end = rest.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(rest.len());
+                let (name, after) = rest.split_at(end);
+                (Some(name.to_lowercase()).filter(|name| !name.is_empty())?, after)
+            }
+        };
+        let after = after.trim_start();
+        rest = match after.strip_prefix(',') {
+            // A comma has a name on either side.
+            Some(more) => Some(more.trim_start()).filter(|more| !more.is_empty())?,
+            None if after.is_empty() => after,
+            None => return None,
+        };
+        names.push(name);
+    }
+    Some(names)
+}
+
+/// A quoted name up to its end, and what comes behind it.
+fn until_quote(text: &str) -> Option<(String, &str)> {
+    let mut name = String::new();
+    let mut rest = text;
+    loop {
+        let (part, after) = rest.split_once('"')?;
+        name.push_str(part);
+        let Some(more) = after.strip_prefix('"') else { return Some((name, after)) };
+        name.push('"');
+        rest = more;
+    }
+}
+
 /// The parts of a dotted name.
 pub fn parts(name: &ObjectName) -> SqlResult<Vec<String>> {
     name.0
@@ -318,4 +363,32 @@ pub(crate) fn qualify_types(tree: &mut impl walk::NodeMut) {
         }
         ControlFlow::Continue(())
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_names_is_read_as_it_is_written() {
+        let list = |names: &[&str]| Some(names.iter().map(|name| name.to_string()).collect::<Vec<_>>());
+        for (text, wanted) in [
+            ("", list(&[])),
+            (" Own ,public", list(&["own", "public"])),
+            (r#""$user", "My ""own"", one" , x"#, list(&["$user", r#"My "own", one"#, "x"])),
+            (r#""""#, list(&[""])),
+            ("a b", None),
+            ("a,", None),
+            (",a", None),
+            ("a,,b", None),
+            (r#""a"#, None),
+            (r#""a"b"#, None),
+        ] {
+            assert_eq!(listed(text), wanted, "{text}");
+        }
+        let elements = ["$user", "My \"own\", one", "x", ""];
+        let written = setting_value("Search_Path", elements.iter().map(|name| name.to_string()));
+        assert_eq!(listed(&written), list(&elements));
+        assert_eq!(setting_value("DateStyle", ["ISO", "MDY"].map(String::from).into_iter()), "ISO, MDY");
+    }
 }

@@ -201,7 +201,8 @@ impl Settings {
             "meridian.read_policy" => (self.read_policy, shown) = policy(value).ok_or_else(invalid)??,
             "meridian.token" => token = Some(parse_token(value).ok_or_else(invalid)?),
             "search_path" => {
-                self.search_path = self.path(value);
+                let told = "List syntax is invalid.";
+                self.search_path = self.path(value).ok_or_else(|| invalid().detail(told))?;
                 self.epoch += 1;
             }
             "statement_timeout"

@@ -57,20 +57,20 @@ impl Settings {
         self
     }
 
-    /// Schemas of a search path. The session's own comes first unless it is placed.
-    pub(super) fn path(&self, value: &str) -> Vec<String> {
+    /// Schemas of a search path; `None` if it is no list of names. The session's own comes first unless it is placed.
+    pub(super) fn path(&self, value: &str) -> Option<Vec<String>> {
         let own = sql::temporary::own(&self.search_path);
-        let word = |word: &str| match word.trim().trim_matches('"') {
+        let schema = |name: String| match name.as_str() {
             sql::temporary::ALIAS => own.map(String::from),
             "$user" | "" => None,
-            other => (!sql::temporary::is_temporary(other)).then(|| other.to_string()),
+            other => (!sql::temporary::is_temporary(other)).then_some(name),
         };
-        let mut path: Vec<String> = value.split(',').filter_map(word).collect();
+        let mut path: Vec<String> = sql::names::listed(value)?.into_iter().filter_map(schema).collect();
         let is_placed = sql::temporary::own(&path).is_some();
         if let Some(own) = own.filter(|_| !is_placed) {
             path.insert(0, own.into());
         }
-        path
+        Some(path)
     }
 }
 

@@ -252,7 +252,7 @@ impl Session {
                 let is_default = matches!(values.as_slice(), [ast::Expr::Identifier(word)]
                     if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"));
                 settings::check_count(&name, values.len())?;
-                let value = sql::ddl::setting_text(values);
+                let value = sql::ddl::setting_text(&name, values);
                 self.assign(&name, (!is_default).then_some(value.as_str()), is_local)
             }
             Set::SetTimeZone { local, value } => {

@@ -65,12 +65,12 @@ pub(super) fn zone_text(value: &ast::Expr) -> SqlResult<Option<String>> {
             Ok(None)
         }
         ast::Expr::Interval(interval) => {
-            let text = sql::ddl::setting_text(std::slice::from_ref(&interval.value));
+            let text = sql::ddl::setting_text("TimeZone", std::slice::from_ref(&interval.value));
             let span = base::text::parse(&text, DataType::Interval)?;
             let zone =
                 Expr::Call(Function::Zone(ZoneFunction::OfInterval), vec![Expr::Constant(span)]).eval(&[])?;
             Ok(Some(base::text::display(&zone)))
         }
-        value => Ok(Some(sql::ddl::setting_text(std::slice::from_ref(value)))),
+        value => Ok(Some(sql::ddl::setting_text("TimeZone", std::slice::from_ref(value)))),
     }
 }

@@ -81,15 +81,19 @@ impl DdlContext<'_> {
     }
 }
 
-/// The value that an expression behind SET is, as a text.
-pub fn setting_text(values: &[ast::Expr]) -> String {
+/// What a statement gives a setting, as one text.
+pub fn setting_text(name: &str, values: &[ast::Expr]) -> String {
     let one = |e: &ast::Expr| match e {
         ast::Expr::Value(v) => match &v.value {
             ast::Value::SingleQuotedString(s) | ast::Value::EscapedStringLiteral(s) => s.clone(),
             other => other.to_string(),
         },
-        ast::Expr::Identifier(ident) => ident.value.clone(),
+        ast::Expr::Identifier(ident) => names::fold(ident),
         other => other.to_string(),
     };
-    values.iter().map(one).collect::<Vec<_>>().join(", ")
+    let values = match values {
+        [ast::Expr::Tuple(values)] => values,
+        values => values,
+    };
+    names::setting_value(name, values.iter().map(one))
 }

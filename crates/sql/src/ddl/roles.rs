@@ -187,7 +187,8 @@ impl DdlContext<'_> {
                     ast::SetConfigValue::Default => WantedSetting::Default,
                     ast::SetConfigValue::FromCurrent => WantedSetting::Current,
                     ast::SetConfigValue::Value(e) => {
-                        WantedSetting::Value(setting_text(std::slice::from_ref(e)))
+                        let name = names::parts(config_name)?.join(".");
+                        WantedSetting::Value(setting_text(&name, std::slice::from_ref(e)))
                     }
                 };
                 return self.set_for_role(name, in_database.as_ref(), (Some(config_name), wanted));

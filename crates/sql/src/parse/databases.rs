@@ -262,7 +262,7 @@ impl Rest {
     }
 
     /// Behind the name of a setting that is set: one value or several.
-    fn wanted(&mut self) -> SqlResult<WantedSetting> {
+    fn wanted(&mut self, name: &str) -> SqlResult<WantedSetting> {
         if self.takes(&["from", "current"]) {
             return Ok(WantedSetting::Current);
         }
@@ -274,11 +274,10 @@ impl Rest {
             match self.value()? {
                 OptionValue::Default if values.is_empty() => return Ok(WantedSetting::Default),
                 OptionValue::Default => return self.wrong(),
-                OptionValue::Name(ident) => values.push(ident.value),
-                OptionValue::Text(text) | OptionValue::Number(text) => values.push(text),
+                value => values.extend(value.text()),
             }
             if !self.takes_token(&Token::Comma) {
-                return Ok(WantedSetting::Value(values.join(", ")));
+                return Ok(WantedSetting::Value(names::setting_value(name, values.into_iter())));
             }
         }
     }
@@ -323,7 +322,9 @@ impl Rest {
             return Ok(DatabaseWork::Set { name: Some(self.setting()?), wanted: WantedSetting::Default });
         }
         if self.takes(&["set"]) {
-            return Ok(DatabaseWork::Set { name: Some(self.setting()?), wanted: self.wanted()? });
+            let name = self.setting()?;
+            let wanted = self.wanted(&name)?;
+            return Ok(DatabaseWork::Set { name: Some(name), wanted });
         }
         match self.options()? {
             options if options.is_empty() => self.wrong(),
@@ -378,7 +379,7 @@ mod tests {
         for (sql, name, wanted) in [
             ("alter database a set x to 'y'", Some("x"), WantedSetting::Value("y".into())),
             ("alter database a set search_path = \"$user\", Public", Some("search_path"), {
-                WantedSetting::Value("$user, Public".into())
+                WantedSetting::Value("\"$user\", public".into())
             }),
             ("alter database a set a.b = -5", Some("a.b"), WantedSetting::Value("-5".into())),
             ("alter database a set x from current", Some("x"), WantedSetting::Current),

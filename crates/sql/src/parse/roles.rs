@@ -6,7 +6,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 /// The tokens with
 /// - CREATE USER as CREATE ROLE … LOGIN, ALTER USER and DROP USER as ALTER ROLE and DROP ROLE;
 /// - ENCRYPTED PASSWORD as PASSWORD: there is no other;
-/// - ALTER ROLE … SET name TO a, b as ALTER ROLE … SET name TO 'a, b';
+/// - ALTER ROLE … SET name TO a, b as ALTER ROLE … SET name TO (a, b);
 /// - GRANT a, b TO c as GRANT ROLE a, ROLE b TO c, REVOKE likewise, and WITH ADMIN OPTION as WITH GRANT OPTION.
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let is_about =
@@ -16,13 +16,12 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     }
     let mut made = Vec::with_capacity(tokens.len() + 8);
     for statement in tokens.split_inclusive(|t| matches!(t.token, Token::SemiColon)) {
-        let words: Vec<usize> =
-            (0..statement.len()).filter(|i| !matches!(statement[*i].token, Token::Whitespace(_))).collect();
+        let words = words_of(statement);
         let named = |nth: usize, word: &str| words.get(nth).is_some_and(|i| is_word(&statement[*i], word));
         let defines = ["create", "alter", "drop"].iter().any(|verb| named(0, verb));
         if defines && (named(1, "user") || named(1, "role")) {
-            match joined_values(statement, &words) {
-                Some(joined) => made.extend(joined),
+            match with_list(statement, &words) {
+                Some(listed) => define(&listed, &words_of(&listed), &mut made),
                 None => define(statement, &words, &mut made),
             }
         } else if named(0, "grant") || named(0, "revoke") {
@@ -32,6 +31,11 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     made
+}
+
+/// Where tokens other than white space stand.
+fn words_of(statement: &[TokenWithSpan]) -> Vec<usize> {
+    (0..statement.len()).filter(|i| !matches!(statement[*i].token, Token::Whitespace(_))).collect()
 }
 
 fn define(statement: &[TokenWithSpan], words: &[usize], made: &mut Vec<TokenWithSpan>) {
@@ -58,39 +62,22 @@ fn define(statement: &[TokenWithSpan], words: &[usize], made: &mut Vec<TokenWith
     }
 }
 
-/// ALTER ROLE … SET with several values as one text; `None`: it has one, or is another statement.
-fn joined_values(statement: &[TokenWithSpan], words: &[usize]) -> Option<Vec<TokenWithSpan>> {
+/// ALTER ROLE … SET with several values in parentheses; `None`: it has one, or is another statement.
+fn with_list(statement: &[TokenWithSpan], words: &[usize]) -> Option<Vec<TokenWithSpan>> {
     let token = |nth: usize| words.get(nth).map(|i| &statement[*i]);
     let is = |nth: usize, word: &str| token(nth).is_some_and(|t| is_word(t, word));
     let set = (2..words.len()).find(|nth| is(*nth, "set")).filter(|_| is(0, "alter"))?;
-    let before =
-        (set..words.len()).find(|nth| is(*nth, "to") || token(*nth).is_some_and(|t| t.token == Token::Eq))?;
+    let is_before = |nth: &usize| is(*nth, "to") || token(*nth).is_some_and(|t| t.token == Token::Eq);
+    let first = (set..words.len()).find(is_before)? + 1;
     let is_end = |nth: &usize| token(*nth).is_none_or(|t| matches!(t.token, Token::SemiColon | Token::EOF));
-    let end = (before + 1..=words.len()).find(is_end)?;
-    let values: Vec<&TokenWithSpan> = (before + 1..end).filter_map(token).collect();
-    let texts: Option<Vec<&str>> = values
-        .chunks(2)
-        .map(|value| match value {
-            [one] | [one, TokenWithSpan { token: Token::Comma, .. }] => match &one.token {
-                Token::Word(word) => Some(word.value.as_str()),
-                Token::SingleQuotedString(text) | Token::Number(text, _) => Some(text.as_str()),
-                _ => None,
-            },
-            _ => None,
-        })
-        .collect();
-    let texts = texts.filter(|texts| texts.len() > 1 && values.len() % 2 == 1)?;
-    let first = words[before + 1];
-    let text =
-        TokenWithSpan { token: Token::SingleQuotedString(texts.join(", ")), span: statement[first].span };
-    let [blank, role, _] = word("ROLE", &statement[words[1]]);
-    let head = statement[..words[1]]
-        .iter()
-        .cloned()
-        .chain([role])
-        .chain(statement[words[1] + 1..first].iter().cloned());
-    let rest = words.get(end).map_or(&[][..], |end| &statement[*end..]);
-    Some(head.chain([text, blank]).chain(rest.iter().cloned()).collect())
+    let end = (first..=words.len()).find(is_end)?;
+    let is_list = (first..end).any(|nth| token(nth).is_some_and(|t| t.token == Token::Comma));
+    let (first, last) = (*words.get(first)?, *words.get(end.checked_sub(1)?)?);
+    let put = |token: Token| TokenWithSpan { token, span: statement[first].span };
+    let mut made = statement.to_vec();
+    made.insert(last + 1, put(Token::RParen));
+    made.insert(first, put(Token::LParen));
+    is_list.then_some(made)
 }
 
 fn grant(statement: &[TokenWithSpan], words: &[usize], made: &mut Vec<TokenWithSpan>) {
@@ -149,11 +136,11 @@ mod tests {
             ("DROP USER IF EXISTS a, b", "DROP ROLE IF EXISTS a, b"),
             (
                 "alter user a set search_path = \"$user\", public, 'x';",
-                "ALTER ROLE a SET search_path TO '$user, public, x'",
+                "ALTER ROLE a SET search_path TO (\"$user\", public, 'x')",
             ),
             (
                 "ALTER ROLE all IN DATABASE b SET a.b TO c, d",
-                "ALTER ROLE all IN DATABASE b SET a.b TO 'c, d'",
+                "ALTER ROLE all IN DATABASE b SET a.b TO (c, d)",
             ),
             ("ALTER ROLE a SET x TO 'y'", "ALTER ROLE a SET x TO 'y'"),
             ("GRANT a, \"b c\" TO d", "GRANT ROLE a, ROLE \"b c\" TO d"),
