@@ -38,9 +38,10 @@ const KEY_NAMES: &str = "meridian_key_names";
 const MEMBER_OF: &str = "meridian_member_of";
 const LABELS: &str = "meridian_labels";
 const DOMAIN_CHECKS: &str = "meridian_domain_checks";
+const CURRENT_SCHEMAS: &str = "current_schemas";
 
 pub(super) fn is_one(name: &str) -> bool {
-    [KEY_NAMES, MEMBER_OF, LABELS, DOMAIN_CHECKS].contains(&name)
+    [KEY_NAMES, MEMBER_OF, LABELS, DOMAIN_CHECKS, CURRENT_SCHEMAS].contains(&name)
         || FUNCTIONS.iter().any(|(known, _)| *known == name)
 }
 
@@ -51,6 +52,7 @@ pub(super) fn find(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> 
         MEMBER_OF => (MEMBER_OF, names),
         LABELS => (LABELS, names),
         DOMAIN_CHECKS => (DOMAIN_CHECKS, names),
+        CURRENT_SCHEMAS => (CURRENT_SCHEMAS, names),
         "format_type" => return Some(Arc::new(super::format_type::function(context.to_owned()))),
         _ => FUNCTIONS.iter().find(|(n, _)| *n == name)?.clone(),
     };
@@ -231,7 +233,7 @@ fn elements_of(list: &ArrayRef, of_null: Option<&str>, texts: &mut Vec<String>) 
 impl CatalogFunction {
     fn setting(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<String>> {
         let Some(name) = word(arrays, 0, row) else { return Ok(None) };
-        settings::current(&self.asked, &name, flag(arrays, 1, row)).map_err(external)
+        settings::current(&self.asked.context(), &name, flag(arrays, 1, row)).map_err(external)
     }
 
     /// `set_config` of what has no effect.
@@ -348,6 +350,9 @@ impl CatalogFunction {
         }
         if self.name == DOMAIN_CHECKS {
             return domains::checks(&context, number(arrays, 0, row)?);
+        }
+        if self.name == CURRENT_SCHEMAS {
+            return word(arrays, 0, row).map(|_| settings::schemas(&context, flag(arrays, 0, row)));
         }
         if self.name == MEMBER_OF {
             return Some(privileges::member_of(&context, role_id(arrays, row)?));

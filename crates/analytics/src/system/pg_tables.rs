@@ -14,7 +14,6 @@ use base::roles::{Object as Owned, Privileges};
 use base::schema::{AccessMethod, Identity, Index, Table};
 use base::views::{CheckOption, View};
 use base::{DataType, Datum, TableId};
-pub(super) use cluster::PRESET;
 use cluster::{available_extensions, database, settings, tablespace};
 pub(super) use keys::elements;
 use keys::{constraint, index, keys};

@@ -204,6 +204,15 @@ const COLUMNS: &[(&str, DataType)] = &[
     ("attgenerated", TEXT),
 ];
 
+/// A type's name, which means the same under any search path.
+fn qualified(data_type: DataType) -> String {
+    match data_type {
+        DataType::Enum(of) => of.qualified_name(),
+        DataType::Array(element) => format!("{}[]", qualified(element.data_type())),
+        other => other.name(),
+    }
+}
+
 fn columns(context: &Context<'_>) -> Made {
     let mut made = Made::new(COLUMNS);
     for table in sql::materialized::shapes(context.catalog) {
@@ -216,7 +225,7 @@ fn columns(context: &Context<'_>) -> Made {
             let type_name = match (table.domains.get(&number), column.data_type) {
                 (Some(domain), _) => domains::qualified(domain),
                 (None, sql::types::NUMERIC) => "numeric".to_string(),
-                (None, other) => other.name(),
+                (None, other) => qualified(other),
             };
             made.rows.push(vec![
                 int(oid(table.id)),

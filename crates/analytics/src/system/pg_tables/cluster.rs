@@ -1,16 +1,13 @@
 //! What a cluster has one of: `pg_database`, `pg_tablespace`, `pg_settings`, `pg_extension`, `pg_available_extensions`.
 
+use super::super::settings::{PRESET, of_server};
 use super::super::{Made, privileges};
 use super::{BOOL, INT, OID, OWNER, PG_CATALOG, TEXT, array_of, int, text, texts};
-use crate::context::{Context, is_custom_setting};
+use crate::context::Context;
 use base::Datum;
 use base::databases::Database;
 use base::roles::{Object, Privileges};
 use std::sync::Arc;
-
-/// What no session has as a setting of its own.
-pub(in super::super) const PRESET: [(&str, &str, &str); 2] =
-    [("block_size", "8192", "integer"), ("max_index_keys", "32", "integer")];
 
 pub(super) fn settings(context: &Context<'_>) -> Made {
     let mut made = Made::new(&[
@@ -24,17 +21,19 @@ pub(super) fn settings(context: &Context<'_>) -> Made {
         ("boot_val", TEXT),
         ("reset_val", TEXT),
     ]);
-    let row = |name: &str, setting: &str, [category, context, kind, source]: [&str; 4], usual: Datum| {
-        let of_it = [name, setting].map(|word| text(&word));
-        let words = [category, context, kind, source].map(|word| text(&word));
-        of_it.into_iter().chain([Datum::Null]).chain(words).chain([usual.clone(), usual]).collect()
-    };
+    let row =
+        |name: &str, setting: &str, [category, context, kind]: [&str; 3], (source, usual): (Datum, Datum)| {
+            let words = [category, context, kind].map(text);
+            let of_it = [text(name), text(setting), Datum::Null].into_iter().chain(words);
+            of_it.chain([source, usual.clone(), usual]).collect()
+        };
     let preset = PRESET.into_iter().map(|(name, setting, kind)| {
-        row(name, setting, ["Preset Options", "internal", kind, "default"], text(&setting))
+        row(name, setting, ["Preset Options", "internal", kind], (text("default"), text(setting)))
     });
-    let servers = context.settings.iter().filter(|(name, _)| !is_custom_setting(name));
-    let of_session = servers.map(|(name, setting)| {
-        row(name, setting, ["Client Connection Defaults", "user", "string", "session"], Datum::Null)
+    // Whether a session has changed it is not known here.
+    let unknown = (Datum::Null, Datum::Null);
+    let of_session = of_server(context).map(|(name, setting)| {
+        row(name, &setting, ["Client Connection Defaults", "user", "string"], unknown.clone())
     });
     made.rows = of_session.chain(preset).collect();
     made
