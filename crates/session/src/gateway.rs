@@ -59,7 +59,7 @@ pub struct Gateway {
     pub(crate) temporary: TemporaryTables,
     pub(crate) notifications: Arc<Notifications>,
     pub(crate) catching_up: CatchingUp,
-    /// Somebody tells other nodes what is handed out here.
+    /// Held while other nodes are told how many values are handed out here.
     pub(crate) telling_counts: tokio::sync::Mutex<()>,
     pub(crate) counts_run_low: Notify,
     query_memory_bytes: usize,

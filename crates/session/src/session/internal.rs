@@ -83,7 +83,7 @@ pub(super) fn is_missing(error: &SqlError) -> bool {
     [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME].contains(&error.state)
 }
 
-/// Somebody else has changed the row meanwhile, or made it.
+/// Another transaction has changed the row meanwhile, or made it.
 pub(super) fn is_retried(error: &SqlError) -> bool {
     let retried = [
         SqlState::SERIALIZATION_FAILURE,

@@ -218,7 +218,7 @@ impl Perseus {
             self.schedule.has_read(rank, at);
         }
     }
-    /// It has executed, or gives way to somebody else under its name.
+    /// It has executed, or gives way to another transaction under its name.
     pub(super) fn waits_no_more(&mut self, at: Ref) {
         if let Some(rank) = self.graph.live(at).transaction.as_ref().and_then(read_at) {
             self.schedule.needs_no_more(rank, at);

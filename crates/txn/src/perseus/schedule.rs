@@ -27,7 +27,7 @@ impl Schedule {
         self.pending.remove(&(from, at.slot));
         self.pending.insert((to, at.slot));
     }
-    /// It has executed, or gives way to somebody else under its name.
+    /// It has executed, or gives way to another transaction under its name.
     pub fn remove(&mut self, bound: Rank, at: Ref) {
         if !self.pending.is_empty() {
             self.pending.remove(&(bound, at.slot));

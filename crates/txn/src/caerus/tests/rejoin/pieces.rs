@@ -101,7 +101,7 @@ fn a_copy_that_cannot_be_finished_is_begun_again_at_once() {
 
 type Held = Rc<RefCell<Vec<(NodeId, Message)>>>;
 
-/// Region 2 has lost its memory and comes back; whatever of this kind is said to it stays on its way.
+/// Region 2 has lost its memory and comes back; messages of this kind to it stay on their way.
 fn holding(kind: fn(&Message) -> bool) -> (World, Held) {
     let mut world = world(3, 1, None);
     world.submit(0, "w0.1 w1.1 w2.1");
