@@ -28,28 +28,28 @@ use datafusion::physical_plan::{
     collect_partitioned,
 };
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
-use futures::{StreamExt, TryStreamExt};
+use futures::future::{BoxFuture, Shared};
+use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
-use tokio::sync::OnceCell;
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// One of several places of the same plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Shared {
+struct SharedPlan {
     /// Which of the query's shared plans.
     number: usize,
     input: Arc<LogicalPlan>,
 }
 
-impl PartialOrd for Shared {
-    fn partial_cmp(&self, other: &Shared) -> Option<Ordering> {
+impl PartialOrd for SharedPlan {
+    fn partial_cmp(&self, other: &SharedPlan) -> Option<Ordering> {
         self.number.partial_cmp(&other.number)
     }
 }
 
-impl UserDefinedLogicalNodeCore for Shared {
+impl UserDefinedLogicalNodeCore for SharedPlan {
     fn name(&self) -> &str {
         "Shared"
     }
@@ -65,9 +65,9 @@ impl UserDefinedLogicalNodeCore for Shared {
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Shared: {}", self.number)
     }
-    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Shared> {
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<SharedPlan> {
         match (inputs.pop(), inputs.is_empty()) {
-            (Some(input), true) => Ok(Shared { number: self.number, input: Arc::new(input) }),
+            (Some(input), true) => Ok(SharedPlan { number: self.number, input: Arc::new(input) }),
             _ => internal_err!("a shared plan has one input"),
         }
     }
@@ -93,7 +93,7 @@ pub(super) fn share(plan: LogicalPlan) -> Result<LogicalPlan> {
         let Some(number) = seen.iter().position(|(other, _)| *other == node) else {
             return Ok(Transformed::no(node));
         };
-        let node = Arc::new(Shared { number, input: Arc::new(node) });
+        let node = Arc::new(SharedPlan { number, input: Arc::new(node) });
         let shared = LogicalPlan::Extension(Extension { node });
         Ok(Transformed::new(shared, true, TreeNodeRecursion::Jump))
     })
@@ -103,13 +103,13 @@ pub(super) fn share(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// A plan whose places (clones of what this answers) are computed together. `number` tells those of a query apart.
 pub(super) fn once(plan: &LogicalPlan, number: usize) -> LogicalPlan {
     // Equal aggregates are numbered from below.
-    let node = Arc::new(Shared { number: usize::MAX - number, input: Arc::new(plan.clone()) });
+    let node = Arc::new(SharedPlan { number: usize::MAX - number, input: Arc::new(plan.clone()) });
     LogicalPlan::Extension(Extension { node })
 }
 
 /// Whether a plan is one of several places whose rows are computed together.
 pub(super) fn is_shared(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::Extension(extension) if extension.node.as_any().is::<Shared>())
+    matches!(plan, LogicalPlan::Extension(extension) if extension.node.as_any().is::<SharedPlan>())
 }
 
 /// Aggregates over something, the same whenever they are computed.
@@ -131,9 +131,9 @@ fn is_worth_it(node: &LogicalPlan) -> bool {
 }
 
 /// Makes operators of shared plans; one of it per query.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct SharedPlanner {
-    results: Mutex<BTreeMap<usize, Arc<OnceCell<Kept>>>>,
+    results: Mutex<BTreeMap<usize, Arc<OnceLock<Computed>>>>,
 }
 
 #[async_trait]
@@ -147,7 +147,7 @@ impl ExtensionPlanner for SharedPlanner {
         _: &dyn Session,
         _: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(node) = node.as_any().downcast_ref::<Shared>() else { return Ok(None) };
+        let Some(node) = node.as_any().downcast_ref::<SharedPlan>() else { return Ok(None) };
         let result =
             self.results.lock().expect("no panic while looking up").entry(node.number).or_default().clone();
         Ok(Some(Arc::new(SharedExec::new(node.number, inputs[0].clone(), result))))
@@ -161,17 +161,28 @@ struct Kept {
     _memory: MemoryReservation,
 }
 
-/// One of several operators with the same input. The first to be asked runs it.
-#[derive(Debug)]
+/// The rows, or why there are none. Operators run once only, so an error is kept too, and a computation whose first
+/// asker is gone is carried on by the next one.
+type Computed = Shared<BoxFuture<'static, std::result::Result<Arc<Kept>, Arc<DataFusionError>>>>;
+
+async fn compute(input: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Arc<Kept>> {
+    let memory = MemoryConsumer::new("SharedExec").register(context.memory_pool());
+    let batches = collect_partitioned(input, context.clone()).await?;
+    let batches: Vec<RecordBatch> = batches.into_iter().flatten().collect();
+    memory.try_grow(batches.iter().map(RecordBatch::get_array_memory_size).sum())?;
+    Ok(Arc::new(Kept { batches, _memory: memory }))
+}
+
+/// One of several operators with the same input, which runs once for all of them.
 struct SharedExec {
     number: usize,
     input: Arc<dyn ExecutionPlan>,
-    result: Arc<OnceCell<Kept>>,
+    result: Arc<OnceLock<Computed>>,
     properties: Arc<PlanProperties>,
 }
 
 impl SharedExec {
-    fn new(number: usize, input: Arc<dyn ExecutionPlan>, result: Arc<OnceCell<Kept>>) -> SharedExec {
+    fn new(number: usize, input: Arc<dyn ExecutionPlan>, result: Arc<OnceLock<Computed>>) -> SharedExec {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
             Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
@@ -179,6 +190,12 @@ impl SharedExec {
             Boundedness::Bounded,
         );
         SharedExec { number, input, result, properties: Arc::new(properties) }
+    }
+}
+
+impl fmt::Debug for SharedExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedExec").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
@@ -224,18 +241,13 @@ impl ExecutionPlan for SharedExec {
         Ok(inputs[0].clone())
     }
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (result, input) = (self.result.clone(), self.input.clone());
         let streams = self.properties.partitioning.partition_count();
+        let computed = self
+            .result
+            .get_or_init(|| compute(self.input.clone(), context).map_err(Arc::new).boxed().shared());
+        let computed = computed.clone();
         let batches = async move {
-            let kept = result
-                .get_or_try_init(|| async {
-                    let memory = MemoryConsumer::new("SharedExec").register(context.memory_pool());
-                    let batches = collect_partitioned(input, context.clone()).await?;
-                    let batches: Vec<RecordBatch> = batches.into_iter().flatten().collect();
-                    memory.try_grow(batches.iter().map(RecordBatch::get_array_memory_size).sum())?;
-                    Ok::<Kept, DataFusionError>(Kept { batches, _memory: memory })
-                })
-                .await?;
+            let kept = computed.await.map_err(DataFusionError::Shared)?;
             // Dealt out anew: every partition of every copy gets its turn.
             let own: Vec<RecordBatch> =
                 kept.batches.iter().skip(partition).step_by(streams).cloned().collect();
@@ -243,5 +255,71 @@ impl ExecutionPlan for SharedExec {
         };
         let batches = futures::stream::once(batches).try_flatten().boxed();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.input.schema(), batches)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::datatypes::{Schema, SchemaRef};
+    use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// Answers after a pause, and counts how often it was asked.
+    #[derive(Debug)]
+    struct Input {
+        schema: SchemaRef,
+        runs: AtomicUsize,
+        fails: bool,
+    }
+
+    impl PartitionStream for Input {
+        fn schema(&self) -> &SchemaRef {
+            &self.schema
+        }
+        fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+            self.runs.fetch_add(1, Relaxed);
+            let answer = match self.fails {
+                true => Err(DataFusionError::Execution("it fails".into())),
+                false => Ok(RecordBatch::new_empty(self.schema.clone())),
+            };
+            let batches = futures::stream::once(async move {
+                tokio::task::yield_now().await;
+                answer
+            });
+            Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), batches))
+        }
+    }
+
+    /// Two places of one plan, and what they read.
+    fn places(fails: bool) -> ([SharedExec; 2], Arc<Input>) {
+        let schema = Arc::new(Schema::empty());
+        let input = Arc::new(Input { schema: schema.clone(), runs: AtomicUsize::new(0), fails });
+        let scan = StreamingTableExec::try_new(schema, vec![input.clone()], None, [], false, None).unwrap();
+        let scan: Arc<dyn ExecutionPlan> = Arc::new(scan);
+        let result = Arc::<OnceLock<Computed>>::default();
+        ([SharedExec::new(0, scan.clone(), result.clone()), SharedExec::new(0, scan, result)], input)
+    }
+
+    #[tokio::test]
+    async fn what_fails_fails_for_all_and_is_not_run_again() {
+        let ([one, other], input) = places(true);
+        for place in [one, other] {
+            let rows = place.execute(0, Arc::default()).unwrap();
+            let error = rows.try_collect::<Vec<_>>().await.unwrap_err();
+            assert!(error.to_string().contains("it fails"), "{error}");
+        }
+        assert_eq!(input.runs.load(Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn the_next_asker_carries_on_when_the_first_is_gone() {
+        let ([one, other], input) = places(false);
+        let mut rows = one.execute(0, Arc::default()).unwrap();
+        assert!(rows.next().now_or_never().is_none(), "it pauses");
+        drop(rows);
+        let rows = other.execute(0, Arc::default()).unwrap().try_collect::<Vec<_>>().await.unwrap();
+        assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 0);
+        assert_eq!(input.runs.load(Relaxed), 1);
     }
 }

@@ -12,7 +12,7 @@ use crate::generate::Generator;
 use crate::input::Input;
 use crate::judge::{Kind, Patience, Verdict};
 use crate::neighbour::{Ledger, Suffered};
-use crate::process::{Launch, Server};
+use crate::process::{Launch, News, Server};
 use crate::report::{Finding, Findings, Row, Summary};
 use crate::statements::SETUP;
 use anyhow::Context;
@@ -448,21 +448,18 @@ impl Run {
     }
 
     fn read_log(&self, phase: &str) {
-        for line in self.target.with(Server::news).unwrap_or_default() {
-            if line.contains("panicked at") {
-                self.note_panic(phase, &line);
-            } else {
-                *self.last_words.lock().expect("no panic while it is held") = line;
+        for news in self.target.with(Server::news).unwrap_or_default() {
+            match news {
+                News::Panic { place, said } => self.note_panic(phase, place, said),
+                News::End(said) => *self.last_words.lock().expect("no panic while it is held") = said,
             }
         }
     }
 
-    fn note_panic(&self, phase: &str, line: &str) {
-        let place = line.split("panicked at ").nth(1).unwrap_or(line);
-        let place: String = place.split_whitespace().next().unwrap_or_default().into();
+    fn note_panic(&self, phase: &str, detail: String, said: String) {
         let suspects = self.who_ran(Instant::now() - LOOK * 4, Instant::now());
         let name = suspects.first().copied();
-        let verdict = Verdict { kind: Kind::Panic, detail: place, said: line.into() };
+        let verdict = Verdict { kind: Kind::Panic, detail, said };
         self.findings.note(self.finding(name, phase, verdict, false), name.map(|n| self.input(n)).as_ref());
     }
 

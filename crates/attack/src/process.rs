@@ -142,8 +142,8 @@ impl Server {
         self.watched.resident_bytes_peak.store(self.resident_bytes(), Relaxed);
     }
 
-    /// Lines of the log since the last call that tell of a panic or of a fatal end.
-    pub fn news(&self) -> Vec<String> {
+    /// What the log has said since the last call of panics and of fatal ends.
+    pub fn news(&self) -> Vec<News> {
         let Some(log) = &self.log else { return Vec::new() };
         let mut at = self.log_at.lock().expect("no panic while it is held");
         let read = || -> std::io::Result<String> {
@@ -156,20 +156,39 @@ impl Server {
         let text = read().unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
         *at += whole.len() as u64;
-        let lines: Vec<&str> = whole.lines().collect();
-        let mut out = Vec::new();
-        for (n, line) in lines.iter().enumerate() {
-            if line.contains("panicked at")
-                || line.contains("has overflowed its stack")
-                || line.contains("memory allocation of")
-            {
-                // The message of a panic stands on the next line.
-                let next = lines.get(n + 1).copied().unwrap_or_default();
-                out.push(format!("{} {}", line.trim(), next.trim()));
-            }
-        }
-        out
+        news(whole)
     }
+}
+
+/// What a log tells of the server's end, or of a panic that did not end it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    Panic { place: String, said: String },
+    End(String),
+}
+
+fn news(log: &str) -> Vec<News> {
+    let mut out = Vec::new();
+    let mut lines = log.lines().peekable();
+    while let Some(line) = lines.next() {
+        if line.contains("caught a panic") {
+            out.push(News::Panic { place: word_after(line, "place="), said: line.trim().into() });
+        } else if line.contains("panicked at") {
+            // The message of a panic stands on the next line.
+            let next = lines.peek().copied().unwrap_or_default();
+            let said = format!("{} {}", line.trim(), next.trim());
+            out.push(News::Panic { place: word_after(line, "panicked at "), said });
+        } else if line.contains("has overflowed its stack") || line.contains("memory allocation of") {
+            out.push(News::End(line.trim().into()));
+        }
+    }
+    out
+}
+
+/// The word that stands behind a mark; the whole line where the mark is missing.
+fn word_after(line: &str, mark: &str) -> String {
+    let (_, rest) = line.split_once(mark).unwrap_or(("", line));
+    rest.split_whitespace().next().unwrap_or_default().into()
 }
 
 impl Drop for Server {
@@ -216,4 +235,27 @@ fn resident(status: &Path) -> Option<u64> {
     let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panics_are_found_whether_the_server_catches_them_or_not() {
+        let log = "2026-11-27T12:27:58Z ERROR sql::panics: caught a panic: not used yet id=1-1 place=src/a.rs:7:2 count=1\n\
+                   2026-11-27T12:27:58Z ERROR sql::panics: backtrace of panic 1-1:\n   0: report\n\
+                   thread 'node' panicked at src/b.rs:3:1:\nversions out of order\n\
+                   thread 'main' has overflowed its stack\n";
+        let found = news(log);
+        let places: Vec<&str> = found
+            .iter()
+            .map(|news| match news {
+                News::Panic { place, .. } => place.as_str(),
+                News::End(said) => said.as_str(),
+            })
+            .collect();
+        assert_eq!(places, ["src/a.rs:7:2", "src/b.rs:3:1:", "thread 'main' has overflowed its stack"]);
+        assert!(matches!(&found[1], News::Panic { said, .. } if said.ends_with("versions out of order")));
+    }
 }

@@ -21,6 +21,7 @@ mod start;
 mod unread_output;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// A fifth of a small write's time was spent in the system's allocator, much of it in giving freed rows
@@ -118,6 +119,7 @@ fn run_command() -> ExitCode {
             tracing_subscriber::EnvFilter::try_from_env("MERIDIAN_LOG").unwrap_or_else(|_| "warn".into()),
         )
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .init();
     sql::panics::install();
     // Before any other thread is started: they take it over.

@@ -25,12 +25,10 @@ fn report(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map_or_else(|| "an unknown place".to_string(), ToString::to_string);
     let Noted { id, count } = defects::note(&place);
     let id = format!("{id}-{count}");
-    let message = text(panic.payload());
+    let message = text(panic.payload()).split_whitespace().collect::<Vec<_>>().join(" ");
+    tracing::error!(%id, %place, count, "caught a panic: {message}");
     if count == 1 {
-        let backtrace = Backtrace::force_capture();
-        tracing::error!(%id, %place, "caught a panic: {message}\n{backtrace}");
-    } else {
-        tracing::error!(%id, %place, count, "caught a panic: {message}");
+        tracing::error!("backtrace of panic {id}:\n{}", Backtrace::force_capture());
     }
     LAST.with(|last| *last.borrow_mut() = Some(id));
 }
