@@ -13,11 +13,11 @@ use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion::sql::sqlparser::ast::{self, Statement, Visitor};
 use sql::names;
 use sql::walk::Walk;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -91,7 +91,8 @@ pub(super) fn check_statement(statement: &Statement) -> SqlResult<u64> {
             relations.subqueries_most
         )));
     }
-    Ok(relations.most * OPERATOR_BYTES)
+    let windows = of_columns(relations.windowed_columns);
+    Ok((relations.most * OPERATOR_BYTES).saturating_add(windows))
 }
 
 /// Errors: 54011 for a result of too many columns.
@@ -135,6 +136,17 @@ struct Relations {
     /// Arrays inside each other.
     dimensions: usize,
     dimensions_most: usize,
+    /// Windows and calls over them of the SELECTs that are being visited, the innermost last.
+    windows: Vec<Windows>,
+    /// Columns of the operators that windows become.
+    windowed_columns: u64,
+}
+
+/// Calls over windows in one SELECT. Each window becomes an operator, which has a column for each call so far.
+#[derive(Default)]
+struct Windows {
+    different: BTreeSet<String>,
+    calls: u64,
 }
 
 impl Relations {
@@ -181,8 +193,16 @@ impl Visitor for Relations {
             Some(ast::Distinct::On(keys)) => keys.len(),
             _ => 0,
         };
+        self.windows.push(Windows::default());
         let lists = [select.projection.len(), grouped, distinct, select.named_window.len()];
         self.entries_most = lists.into_iter().fold(self.entries_most, usize::max);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _: &ast::Select) -> ControlFlow<Self::Break> {
+        let Windows { different, calls } = self.windows.pop().unwrap_or_default();
+        let columns = (different.len() as u64).saturating_mul(calls) / 2;
+        self.windowed_columns = self.windowed_columns.saturating_add(columns);
         ControlFlow::Continue(())
     }
 
@@ -206,6 +226,12 @@ impl Visitor for Relations {
         self.rows_most = self.rows_most.max(self.rows);
         self.dimensions += usize::from(matches!(expr, ast::Expr::Array(_)));
         self.dimensions_most = self.dimensions_most.max(self.dimensions);
+        if let (ast::Expr::Function(ast::Function { over: Some(over), .. }), Some(windows)) =
+            (expr, self.windows.last_mut())
+        {
+            windows.different.insert(over.to_string());
+            windows.calls += 1;
+        }
         ControlFlow::Continue(())
     }
 
@@ -255,8 +281,15 @@ const OPERATOR_BYTES: u64 = 12 << 10;
 /// HAVING took 247 MiB.
 const MARK_BYTES: u64 = 128;
 
-/// The same for a column of a join, which has those of both its sides: joins of 200 tables of 12 columns took 82 MiB.
-const JOINED_COLUMN_BYTES: u64 = 384;
+/// The same for a column of a join, which has those of both its sides, or of a window, which has those of the windows
+/// before it: joins of 200 tables of 12 columns took 82 MiB, and calls over 800 windows 190 MiB.
+const COLUMN_BYTES: u64 = 384;
+
+/// What a regular expression takes for each byte of its pattern while it is compiled: 20,000 times `(a|b)` took 49 MiB.
+const REGEX_BYTES: u64 = 640;
+
+/// Shorter patterns are not counted.
+const PATTERN_BYTES_MIN: usize = 1 << 10;
 
 /// The same for an expression.
 const EXPRESSION_BYTES: u64 = 1024;
@@ -279,9 +312,9 @@ pub(super) fn check(plan: &LogicalPlan) -> SqlResult<u64> {
     Ok(size.bytes())
 }
 
-/// Bytes that planning joins takes, for all columns of all of them.
-pub(super) fn of_joins(columns: u64) -> u64 {
-    columns.saturating_mul(JOINED_COLUMN_BYTES)
+/// Bytes that planning joins and windows takes, for all columns of all of them.
+pub(super) fn of_columns(columns: u64) -> u64 {
+    columns.saturating_mul(COLUMN_BYTES)
 }
 
 /// Bytes that planning a plan further takes.
@@ -291,7 +324,10 @@ pub(super) fn bytes(plan: &LogicalPlan) -> u64 {
 
 /// Bytes that a plan takes once it is there, roughly: planning has several copies at once.
 pub(super) fn kept_bytes(plan: &LogicalPlan) -> usize {
-    usize::try_from(bytes(plan) / 4).unwrap_or(usize::MAX)
+    let size = Sizes::default().of(plan);
+    // Patterns are compiled when the plan runs.
+    let of_plan = size.bytes().saturating_sub(size.patterns) / 4;
+    usize::try_from(of_plan.saturating_add(size.patterns)).unwrap_or(usize::MAX)
 }
 
 #[derive(Clone, Copy, Default)]
@@ -299,9 +335,11 @@ struct Size {
     /// Operators and expressions.
     nodes: u64,
     operators: u64,
-    /// Columns of joins.
-    joined_columns: u64,
+    /// Columns of joins and of windows.
+    columns: u64,
     subqueries: u64,
+    /// Bytes that the longest constant pattern takes while it is compiled; one is compiled after the other.
+    patterns: u64,
     depth: u64,
     expressions_depth: u64,
 }
@@ -312,15 +350,15 @@ impl Size {
         let operators = self.operators.saturating_mul(OPERATOR_BYTES);
         // Each becomes a join, which carries a mark for each one below it.
         let marks = self.subqueries.saturating_mul(self.subqueries).saturating_mul(MARK_BYTES);
-        let joins = of_joins(self.joined_columns);
-        let operators = operators.saturating_add(joins);
+        let operators = operators.saturating_add(of_columns(self.columns)).saturating_add(self.patterns);
         operators.saturating_add(marks).saturating_add(expressions.saturating_mul(EXPRESSION_BYTES))
     }
 
     fn add(&mut self, below: Size) {
         self.nodes = self.nodes.saturating_add(below.nodes);
         self.operators = self.operators.saturating_add(below.operators);
-        self.joined_columns = self.joined_columns.saturating_add(below.joined_columns);
+        self.columns = self.columns.saturating_add(below.columns);
+        self.patterns = self.patterns.max(below.patterns);
         self.subqueries = self.subqueries.saturating_add(below.subqueries);
         self.depth = self.depth.max(below.depth);
         self.expressions_depth = self.expressions_depth.max(below.expressions_depth);
@@ -334,8 +372,8 @@ struct Sizes(BTreeMap<usize, Size>);
 impl Sizes {
     fn of(&mut self, plan: &LogicalPlan) -> Size {
         let mut size = Size { nodes: 1, operators: 1, ..Size::default() };
-        if matches!(plan, LogicalPlan::Join(_)) {
-            size.joined_columns = plan.schema().fields().len() as u64;
+        if matches!(plan, LogicalPlan::Join(_) | LogicalPlan::Window(_)) {
+            size.columns = plan.schema().fields().len() as u64;
         }
         for input in plan.inputs() {
             size.add(self.shared(input));
@@ -389,6 +427,7 @@ impl<'n> TreeNodeVisitor<'n> for ExpressionWalk<'_> {
             Expr::SetComparison(compared) => Some(&compared.subquery),
             _ => None,
         };
+        self.found.patterns = self.found.patterns.max(pattern_bytes(e));
         if let Some(subquery) = subquery {
             self.found.subqueries += 1;
             self.found.add(self.sizes.shared(Arc::as_ref(&subquery.subquery)));
@@ -400,4 +439,21 @@ impl<'n> TreeNodeVisitor<'n> for ExpressionWalk<'_> {
         self.open -= 1;
         Ok(TreeNodeRecursion::Continue)
     }
+}
+
+/// What a comparison with a constant pattern takes. A long one of LIKE is not compiled.
+fn pattern_bytes(e: &Expr) -> u64 {
+    use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch};
+    let pattern = match e {
+        Expr::SimilarTo(like) => &like.pattern,
+        Expr::BinaryExpr(BinaryExpr { op, right, .. })
+            if matches!(op, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch) =>
+        {
+            right
+        }
+        _ => return 0,
+    };
+    let Expr::Literal(pattern, _) = pattern.as_ref() else { return 0 };
+    let bytes = pattern.try_as_str().flatten().map_or(0, str::len);
+    if bytes < PATTERN_BYTES_MIN { 0 } else { REGEX_BYTES * bytes as u64 }
 }

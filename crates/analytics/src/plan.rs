@@ -140,7 +140,7 @@ fn plan_now(
             asks_catalog = for_catalog.is_some();
             if !asks_catalog {
                 let columns = super::rewrite::rewrite_shapes(&mut rewritten, context, analytics)?;
-                let bytes = bytes.saturating_add(super::complexity::of_joins(columns));
+                let bytes = bytes.saturating_add(super::complexity::of_columns(columns));
                 planning.try_resize(bytes as usize).map_err(|e| sql_error(e))?;
                 super::rewrite::tell_casts_apart(&mut rewritten, &analytics.state);
             }

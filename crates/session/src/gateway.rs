@@ -124,6 +124,11 @@ impl Gateway {
         RowsMemory::new(&self.analytics.memory, "the buffer of a transaction", bytes_max, hint)
     }
 
+    /// Memory for the notices of a session.
+    pub(crate) fn notices_memory(&self, bytes_max: usize) -> RowsMemory {
+        RowsMemory::new(&self.analytics.memory, "the notices of a session", bytes_max, "")
+    }
+
     /// The catalog as the node knows it now.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.cluster.catalog()

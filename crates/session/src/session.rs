@@ -157,6 +157,8 @@ impl Session {
             settings = settings.without_clocks();
         }
         let cancel = CancelHandle::default();
+        let listener =
+            Listener::new(gateway.notifications.clone(), activity.process, database_id, cancel.clone());
         Session {
             login: roles::Login::new(user, &known.roles),
             database,
@@ -168,12 +170,7 @@ impl Session {
             copy: None,
             running: Default::default(),
             cursors: BTreeMap::new(),
-            told: told::Told::new(Listener::new(
-                gateway.notifications.clone(),
-                activity.process,
-                database_id,
-                cancel.clone(),
-            )),
+            told: told::Told::new(listener, &gateway),
             cancel,
             activity,
             in_doubt: false,

@@ -418,11 +418,20 @@ fn settled_case(case: &Case, schema: &dyn ExprSchema, is_written: bool) -> SqlRe
     Ok(Some(Expr::Case(Case::new(operand, branches, otherwise))))
 }
 
-/// LIKE whose pattern is computed: the planner makes a regular expression of each pattern, which takes hundreds of times
-/// what the pattern does.
+/// A constant pattern of LIKE from which on it is not made a regular expression.
+const LONG_PATTERN_BYTES: usize = 1 << 10;
+
+/// LIKE whose pattern is computed or long: the planner makes a regular expression of each pattern, which takes hundreds of
+/// times what the pattern does, and which may be too complex for one.
 fn computed_like(like: &Like, schema: &dyn ExprSchema) -> Option<Expr> {
     let (text, pattern) = (kind_of(&like.expr, schema), kind_of(&like.pattern, schema));
-    let is_given = matches!(like.pattern.as_ref(), Expr::Literal(..) | Expr::Placeholder(_));
+    let is_given = match like.pattern.as_ref() {
+        Expr::Literal(pattern, _) => {
+            pattern.try_as_str().flatten().is_none_or(|pattern| pattern.len() < LONG_PATTERN_BYTES)
+        }
+        Expr::Placeholder(_) => true,
+        _ => false,
+    };
     let is_text = |kind: Kind| matches!(kind.family(), Family::Text | Family::Unknown);
     if is_given || like.escape_char.is_some() || !is_text(text) || !is_text(pattern) {
         return None;

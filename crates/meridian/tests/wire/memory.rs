@@ -283,3 +283,27 @@ async fn open_transactions_hold_back_no_more_than_they_may() {
     assert_eq!(failure(&writer, "commit").await.0, "72000");
     assert_eq!(rows(&holder, "rollback; select n from seen order by id").await.unwrap(), ["1", "2"]);
 }
+
+#[tokio::test]
+async fn windows_and_patterns_reserve_what_they_take() {
+    let server = Server::start_with(&["--regions", "us", "--query-memory-mib", "64"], 1);
+    let client = server.session(0).await;
+    run(&client, "create table t (id int primary key, v text)").await;
+    run(&client, "insert into t select n, 'value ' || n from generate_series(1, 10) s(n)").await;
+    let windows = |count: usize| {
+        let calls: Vec<_> = (0..count).map(|n| format!("sum(id) over (order by id + {n})")).collect();
+        format!("select {} from t", calls.join(", "))
+    };
+    assert_eq!(rows(&client, &windows(20)).await.unwrap().len(), 10);
+    // Each of 1,000 windows becomes an operator with a column for each one before it.
+    assert_eq!(failure(&client, &windows(1_000)).await.0, "53200");
+    let same: Vec<_> = (0..1_000).map(|n| format!("sum(id) over (order by id) s{n}")).collect();
+    assert_eq!(rows(&client, &format!("select {} from t", same.join(", "))).await.unwrap().len(), 10);
+    let matching = |op: &str, pattern: &str| format!("select count(*) from t where v {op} '{pattern}'");
+    assert_eq!(value(&client, &matching("~", &"(a|b)".repeat(1_000))).await, "0");
+    assert_eq!(failure(&client, &matching("~", &"(a|b)".repeat(40_000))).await.0, "53200");
+    // LIKE has no limit but that of a statement.
+    assert_eq!(value(&client, &matching("like", &"%a".repeat(100_000))).await, "0");
+    assert_eq!(value(&client, &matching("like", &format!("{}value 7", "%".repeat(100_000)))).await, "1");
+    assert_eq!(value(&client, &matching("not ilike", &format!("{}VALUE 7", "%".repeat(100_000)))).await, "9");
+}

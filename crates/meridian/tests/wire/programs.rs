@@ -45,6 +45,22 @@ fn notices_and_places_of_errors_are_told() {
 }
 
 #[test]
+fn notices_are_kept_up_to_a_number_and_a_size() {
+    let server = Server::start_with(SMALL, 1);
+    let mut client = Raw::open(server.ports[0]);
+    for (count, text, kept) in [(1_100, "'x'", 1_000), (10, "repeat('x', 1000000)", 4)] {
+        let body = format!("begin for i in 1..{count} loop raise notice '% %', i, {text}; end loop; end");
+        let said = client.simple(&format!("do $$ {body} $$"));
+        assert_eq!(said.len(), kept + 3, "the notices, a warning, the answer, ready");
+        assert!(said[kept - 1].starts_with(&format!("N 00000 {kept} x")));
+        let missing = count - kept;
+        assert_eq!(said[kept], format!("N 01000 {missing} further notices of the statement are not shown"));
+        assert_eq!(said[kept + 1], "C DO");
+    }
+    assert_eq!(client.simple("do $$ begin raise notice 'again'; end $$")[0], "N 00000 again");
+}
+
+#[test]
 fn both_protocols_run_programs() {
     let server = Server::start_with(SMALL, 1);
     let mut client = Raw::open(server.ports[0]);

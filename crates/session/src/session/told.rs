@@ -1,8 +1,10 @@
 //! What a session tells its client beside its answers: notices, settings that have changed, and what other sessions say.
 
 use super::Session;
+use crate::gateway::Gateway;
 use crate::notifications::{Listener, Mailbox, Notification, Said};
 use crate::response::{Notice, Response};
+use analytics::RowsMemory;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use sql::names;
@@ -11,19 +13,71 @@ use std::sync::Arc;
 
 /// Notices that wait to be sent; one statement's later ones are dropped.
 const NOTICES_MAX: usize = 1_000;
+/// What they may take together.
+const NOTICES_BYTES_MAX: usize = 4 << 20;
 
 /// What waits to be told.
 pub(super) struct Told {
-    pub notices: Vec<Notice>,
+    notices: Notices,
     /// Names and values of settings.
     pub changed: Vec<(String, String)>,
     pub listener: Listener,
 }
 
 impl Told {
-    pub fn new(listener: Listener) -> Told {
-        Told { notices: Vec::new(), changed: Vec::new(), listener }
+    pub fn new(listener: Listener, gateway: &Gateway) -> Told {
+        let notices =
+            Notices { kept: Vec::new(), dropped: 0, memory: gateway.notices_memory(NOTICES_BYTES_MAX) };
+        Told { notices, changed: Vec::new(), listener }
     }
+}
+
+/// Notices of a statement. KEEPS: what they take is reserved; those for which there is no room are counted.
+struct Notices {
+    kept: Vec<Notice>,
+    dropped: usize,
+    memory: RowsMemory,
+}
+
+impl Notices {
+    fn add(&mut self, notice: Notice) {
+        // Later ones would have gaps before them.
+        let has_room = self.dropped == 0 && self.kept.len() < NOTICES_MAX;
+        if has_room && self.memory.grow(bytes(&notice)).is_ok() {
+            self.kept.push(notice);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    fn forget(&mut self, from: usize) {
+        self.memory.shrink(self.kept.drain(from.min(self.kept.len())..).map(|notice| bytes(&notice)).sum());
+        self.dropped = 0;
+    }
+
+    fn take(&mut self) -> Vec<Notice> {
+        let mut taken = std::mem::take(&mut self.kept);
+        let dropped = std::mem::take(&mut self.dropped);
+        self.memory.clear();
+        if dropped > 0 {
+            taken.push(Notice {
+                severity: "WARNING",
+                state: SqlState(*b"01000"),
+                message: format!("{dropped} further notices of the statement are not shown"),
+                detail: Some(format!(
+                    "A statement keeps {NOTICES_MAX} notices of {} MiB together until it ends.",
+                    NOTICES_BYTES_MAX >> 20
+                )),
+                hint: None,
+            });
+        }
+        taken
+    }
+}
+
+fn bytes(notice: &Notice) -> usize {
+    let texts = [Some(&notice.message), notice.detail.as_ref(), notice.hint.as_ref()];
+    size_of::<Notice>() + texts.into_iter().flatten().map(String::len).sum::<usize>()
 }
 
 impl Session {
@@ -80,7 +134,7 @@ impl Session {
 
     /// Notices since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.told.notices)
+        self.told.notices.take()
     }
 
     pub(super) fn notice(&mut self, severity: &'static str, state: SqlState, message: impl Into<String>) {
@@ -89,15 +143,15 @@ impl Session {
 
     /// Notices that wait, and what to go back to before a statement is executed again.
     pub(super) fn notices_so_far(&self) -> usize {
-        self.told.notices.len()
+        self.told.notices.kept.len()
     }
     pub(super) fn forget_notices(&mut self, from: usize) {
-        self.told.notices.truncate(from);
+        self.told.notices.forget(from);
     }
 
     pub(super) fn tell_notice(&mut self, notice: Notice) {
-        if self.settings.notices_from.sends(notice.severity) && self.told.notices.len() < NOTICES_MAX {
-            self.told.notices.push(notice);
+        if self.settings.notices_from.sends(notice.severity) {
+            self.told.notices.add(notice);
         }
     }
 }
