@@ -41,6 +41,7 @@ mod kept_plans;
 mod labels;
 mod lateral;
 mod lifted_subqueries;
+mod long_values;
 mod lookup;
 mod memory;
 mod node_context;

@@ -1,6 +1,7 @@
-//! VALUES whose columns hold intervals, times, JSON or arrays: a literal without a type of its own is one of them there.
+//! VALUES whose columns hold moments, intervals, JSON, arrays and the like: a literal without a type of its own, or NULL, is one of
+//! them there.
 //!
-//! The planner finds a common type of other literals itself; these and a text have none for it.
+//! The planner finds a common type of a number and a text itself; of these and a text it has none.
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Query, SetExpr, TypedString, Value, VisitorMut};
 use sql::walk::{NodeMut, WalkMut};
@@ -15,10 +16,10 @@ impl VisitorMut for Literals {
         let SetExpr::Values(values) = query.body.as_mut() else { return ControlFlow::Continue(()) };
         let width = values.rows.first().map_or(0, |row| row.content.len());
         for column in 0..width {
-            let mut cells = values.rows.iter().filter_map(|row| row.content.get(column));
-            let Some(data_type) = cells.find_map(type_of) else { continue };
+            let cells = values.rows.iter().filter_map(|row| row.content.get(column));
+            let Some(data_type) = cells.filter_map(type_of).reduce(wider) else { continue };
             for e in values.rows.iter_mut().filter_map(|row| row.content.get_mut(column)) {
-                if matches!(&*e, Expr::Value(v) if matches!(v.value, Value::SingleQuotedString(_)))
+                if matches!(&*e, Expr::Value(v) if matches!(v.value, Value::SingleQuotedString(_) | Value::Null))
                     && let Ok(typed) = sql::parse::parse_expr(&format!("CAST({e} AS {data_type})"))
                 {
                     *e = typed;
@@ -30,22 +31,45 @@ impl VisitorMut for Literals {
 }
 
 /// The type of an expression that shows it, if it is one of those.
-fn type_of(e: &Expr) -> Option<String> {
-    let shown = match e {
-        Expr::Nested(inner) => return type_of(inner),
-        Expr::Interval(_) => return Some("interval".into()),
-        Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => data_type,
-        _ => return None,
-    };
-    let is_one = matches!(
+fn type_of(e: &Expr) -> Option<DataType> {
+    match e {
+        Expr::Nested(inner) => type_of(inner),
+        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => Some(DataType::Boolean),
+        Expr::Interval(_) => Some(DataType::Interval { fields: None, precision: None }),
+        Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
+            has_own_literals(data_type).then(|| data_type.clone())
+        }
+        _ => None,
+    }
+}
+
+fn has_own_literals(shown: &DataType) -> bool {
+    matches!(
         shown,
         DataType::Interval { .. }
             | DataType::Time(..)
+            | DataType::Date
+            | DataType::Timestamp(..)
+            | DataType::Uuid
+            | DataType::Bool
+            | DataType::Boolean
+            | DataType::Bytea
             | DataType::JSON
             | DataType::JSONB
             | DataType::Array(_)
-    ) || matches!(sql::names::data_type(shown), Ok(base::DataType::Enum(_)));
-    is_one.then(|| shown.to_string())
+    ) || matches!(sql::names::data_type(shown), Ok(base::DataType::Enum(_)))
+}
+
+/// Of a date and a moment the moment, and of two kinds of moments the one with a time zone; else the first one.
+fn wider(a: DataType, b: DataType) -> DataType {
+    let width = |data_type: &DataType| match sql::names::data_type(data_type) {
+        Ok(base::DataType::Date) => 1,
+        Ok(base::DataType::Timestamp) => 2,
+        Ok(base::DataType::TimestampTz) => 3,
+        _ => 0,
+    };
+    let (of_a, of_b) = (width(&a), width(&b));
+    if of_a > 0 && of_b > of_a { b } else { a }
 }
 
 /// See the module.

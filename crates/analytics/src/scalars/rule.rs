@@ -195,10 +195,7 @@ fn is_cast_of_literal(e: &Expr) -> bool {
 /// Of types that the planner's own casts do not read as PostgreSQL does.
 fn is_cast_to_our_own(e: &Expr) -> bool {
     let is_ours = |kind: Kind| {
-        matches!(
-            kind.family(),
-            Family::Json | Family::Jsonb | Family::Clock | Family::Label(_) | Family::Address
-        )
+        !kind.family().is_number() && !matches!(kind.family(), Family::Text | Family::Span | Family::Unknown)
     };
     matches!(e, Expr::Cast(Cast { field, .. }) if is_ours(kind_of_field(field)))
 }

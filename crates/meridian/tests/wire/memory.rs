@@ -307,3 +307,34 @@ async fn windows_and_patterns_reserve_what_they_take() {
     assert_eq!(value(&client, &matching("like", &format!("{}value 7", "%".repeat(100_000)))).await, "1");
     assert_eq!(value(&client, &matching("not ilike", &format!("{}VALUE 7", "%".repeat(100_000)))).await, "9");
 }
+
+#[tokio::test]
+async fn a_session_keeps_large_prepared_statements_within_limits() {
+    let server = Server::start_with(&["--regions", "us", "--query-memory-mib", "64"], 1);
+    let client = server.session(0).await;
+    run(&client, "create table t (id int primary key, v text)").await;
+    let numbers: Vec<_> = (0..15_000).map(|n| n.to_string()).collect();
+    let listed = numbers.join(", ");
+    let prepare = |n: usize| format!("prepare p{n} as select id from t where id in ({listed})");
+    let mut kept = 0;
+    let refused = loop {
+        match client.batch_execute(&prepare(kept)).await {
+            Ok(()) => kept += 1,
+            Err(error) => break error,
+        }
+        assert!(kept < 60, "each takes about 7 MiB");
+    };
+    assert_eq!(state(&refused), "53200");
+    assert!(kept >= 2, "some are free: {refused}");
+    assert!(rows(&client, &format!("execute p{}", kept - 1)).await.unwrap().is_empty());
+    // What is given up makes room.
+    run(&client, "deallocate p0").await;
+    run(&client, &prepare(0)).await;
+    run(&client, "deallocate all").await;
+    run(&client, &prepare(0)).await;
+    // What drivers keep goes unnoticed.
+    for n in 0..1_000 {
+        run(&client, &format!("prepare short{n} as select id, v from t where id = $1 and v <> 'text {n}'"))
+            .await;
+    }
+}

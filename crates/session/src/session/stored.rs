@@ -1,7 +1,10 @@
 //! Prepared statements: how they are made, and those that a session keeps under names.
 
 use super::programs::Programs;
+use super::trees::kept_bytes;
 use super::{Prepared, Session};
+use crate::gateway::Gateway;
+use analytics::RowsMemory;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use sql::interrupt;
@@ -12,6 +15,8 @@ use std::sync::Arc;
 /// Statements that a session may keep under names, and bytes of their texts.
 const PREPARED_MAX: usize = 5_000;
 const PREPARED_BYTES_MAX: usize = 8 << 20;
+/// What plans of named statements take up to here counts for no memory of queries: what drivers keep is never refused.
+const PLANS_FREE_BYTES: usize = 32 << 20;
 
 /// What a session keeps.
 #[derive(Default)]
@@ -19,8 +24,36 @@ pub(super) struct Stored {
     statements: BTreeMap<String, Arc<Prepared>>,
     /// Bytes of the texts of named ones.
     bytes: usize,
+    plans: Plans,
     /// Functions in PL/pgSQL that it has called.
     pub programs: Programs,
+}
+
+/// What plans of named statements take. KEEPS: what they take beyond [`PLANS_FREE_BYTES`] is reserved.
+#[derive(Default)]
+struct Plans {
+    bytes: usize,
+    reserved: Option<RowsMemory>,
+}
+
+impl Plans {
+    /// Errors: 53200.
+    fn add(&mut self, bytes: usize, gateway: &Gateway) -> SqlResult<()> {
+        let total = self.bytes + bytes;
+        if total > PLANS_FREE_BYTES {
+            let memory = self.reserved.get_or_insert_with(|| gateway.rows_memory("prepared statements"));
+            memory.grow((total - PLANS_FREE_BYTES).saturating_sub(memory.bytes()))?;
+        }
+        self.bytes = total;
+        Ok(())
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        if let Some(memory) = &self.reserved {
+            memory.shrink(memory.bytes().saturating_sub(self.bytes.saturating_sub(PLANS_FREE_BYTES)));
+        }
+    }
 }
 
 impl Session {
@@ -58,7 +91,7 @@ impl Session {
     }
 
     /// Keeps a statement under a name ("" is the unnamed one); EXECUTE and DEALLOCATE see it too.
-    /// Errors: 42P05 if a named one exists.
+    /// Errors: 42P05 if a named one exists; 53200, 53400.
     pub fn store(&mut self, name: &str, prepared: Arc<Prepared>) -> SqlResult<()> {
         if !name.is_empty() && self.prepared.statements.contains_key(name) {
             return Err(SqlError::new(
@@ -79,6 +112,7 @@ impl Session {
                 ))
                 .hint("DEALLOCATE those that are not needed any more."));
             }
+            self.prepared.plans.add(kept_bytes(&prepared.sql), &self.gateway)?;
             self.prepared.bytes = bytes;
         }
         self.prepared.statements.insert(name.into(), prepared);
@@ -97,8 +131,10 @@ impl Session {
 
     /// Forgets a statement, if there is one.
     pub fn forget(&mut self, name: &str) {
-        let forgotten = self.prepared.statements.remove(name).filter(|_| !name.is_empty());
-        self.prepared.bytes -= forgotten.map_or(0, |prepared| prepared.sql.len());
+        if let Some(forgotten) = self.prepared.statements.remove(name).filter(|_| !name.is_empty()) {
+            self.prepared.bytes -= forgotten.sql.len();
+            self.prepared.plans.remove(kept_bytes(&forgotten.sql));
+        }
     }
 
     pub(super) fn forget_all(&mut self) {

@@ -22,6 +22,12 @@ impl Session {
     }
 }
 
+/// What a prepared statement keeps: measured from a quarter of what planning takes, for lists, to nine tenths, for many
+/// columns.
+pub(super) fn kept_bytes(sql: &str) -> usize {
+    tree_bytes(sql) / 3
+}
+
 /// Of a sign in INSERT, whose rows are planned as they are: measured from 1.0 to 1.2 KiB.
 const ROW_SIGN_BYTES: usize = 1 << 10;
 /// Of a sign in other statements: measured up to 1.74 KiB for conditions and lists.
