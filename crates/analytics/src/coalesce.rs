@@ -110,14 +110,28 @@ impl ScalarUDFImpl for Coalesce {
     }
 }
 
-/// The type of arrays, labels, JSON or byte strings that have nothing but literals beside them, which become such values when types are settled.
+/// The type of values other than numbers and texts that have nothing but literals beside them, which become such values when
+/// types are settled.
 fn beside_literals(types: &[DataType]) -> Option<DataType> {
     let is_ours = |t: &&DataType| {
-        matches!(t, DataType::List(_) | DataType::LargeBinary | DataType::Binary) || types::is_label(t)
+        use DataType::{Binary, Boolean, Date32, Interval, LargeBinary, List, Time64, Timestamp};
+        let is_one = matches!(
+            t,
+            List(_) | LargeBinary | Binary | Boolean | Date32 | Timestamp(..) | Time64(_) | Interval(_)
+        );
+        is_one || types::is_label(t)
     };
-    let one = types.iter().find(is_ours)?;
+    // A date beside a moment is the moment at which it begins.
+    let rank_of_moment = |t: &DataType| match t {
+        DataType::Date32 => 1,
+        DataType::Timestamp(_, None) => 2,
+        DataType::Timestamp(_, Some(_)) => 3,
+        _ => 0,
+    };
+    let one = types.iter().filter(is_ours).max_by_key(|t| rank_of_moment(t))?;
+    let are_moments = |t: &DataType| rank_of_moment(t) > 0 && rank_of_moment(one) > 0;
     let is_open = |t: &DataType| matches!(t, DataType::Null | DataType::Utf8);
-    types.iter().all(|t| t == one || is_open(t)).then(|| one.clone())
+    types.iter().all(|t| t == one || is_open(t) || are_moments(t)).then(|| one.clone())
 }
 
 /// The values, and others where they are NULL.

@@ -1,7 +1,7 @@
 //! Values of VALUES that are computed when a query runs.
 //!
 //! The planner computes VALUES while it makes the physical plan, where nothing long may be made ([`crate::memory`]). IN: an
-//! optimized plan. OUT: the same rows in the same order, of which what is no constant by then is computed by a
+//! optimized plan. OUT: the same rows in the same order, of which what is more than a constant by then is computed by a
 //! projection: the row's number chooses among the expressions of a column.
 
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -24,8 +24,13 @@ pub(super) fn computed_later(plan: LogicalPlan) -> Result<LogicalPlan> {
     .map(|t| t.data)
 }
 
+/// Whether a value takes no memory to speak of where it is computed.
 fn is_constant(e: &Expr) -> bool {
-    matches!(e, Expr::Literal(..))
+    match e {
+        Expr::Literal(..) => true,
+        Expr::Cast(cast) => is_constant(&cast.expr),
+        _ => false,
+    }
 }
 
 fn projected(Values { schema, mut values }: Values) -> Result<LogicalPlan> {

@@ -1,6 +1,6 @@
 //! What functions of windows take: `lag`, `lead`, `first_value`, `last_value`, `nth_value`, `ntile`.
 
-use super::scalars::{Kind, kind_of};
+use super::scalars::{Family, Kind, kind_of};
 use base::error::{SqlResult, SqlState};
 use base::{DataType, SqlError};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -68,6 +68,14 @@ fn check_call(name: &str, arguments: &[Expr], schema: &DFSchema) -> SqlResult<()
             | (_, Kind::Unknown | Kind::Foreign) => {}
             _ => return Err(refused()),
         }
+    }
+    if let (Some(of), Some(Expr::Literal(ScalarValue::Utf8(Some(_)), _))) = (kinds.first(), arguments.get(2))
+        && kinds[2] == Kind::Unknown
+        && matches!(of.family(), Family::Bytes | Family::Moment | Family::Foreign)
+    {
+        // The planner would read it in its own way.
+        let told = format!("a default of {name}() that has no type of its own, for values of this type,");
+        return Err(SqlError::unsupported(told).hint("Cast it to the type of the first argument."));
     }
     match (kinds.first(), kinds.get(2)) {
         (Some(Kind::Known(_) | Kind::Span), Some(Kind::Known(_) | Kind::Span))
