@@ -47,7 +47,8 @@ impl ScalarUDFImpl for Coalesce {
         self.inner.return_type(types)
     }
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
+        let note = types::common_note(args.arg_fields);
+        Ok(types::with_note(self.inner.return_field_from_args(args)?, note))
     }
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         if let Some(one) = beside_literals(types) {
@@ -112,12 +113,22 @@ impl ScalarUDFImpl for Coalesce {
 
 /// The type of values other than numbers and texts that have nothing but literals beside them, which become such values when
 /// types are settled.
-fn beside_literals(types: &[DataType]) -> Option<DataType> {
+pub(super) fn beside_literals(types: &[DataType]) -> Option<DataType> {
     let is_ours = |t: &&DataType| {
-        use DataType::{Binary, Boolean, Date32, Interval, LargeBinary, List, Time64, Timestamp};
+        use DataType::{
+            Binary, Boolean, Date32, FixedSizeBinary, Interval, LargeBinary, List, Time64, Timestamp,
+        };
         let is_one = matches!(
             t,
-            List(_) | LargeBinary | Binary | Boolean | Date32 | Timestamp(..) | Time64(_) | Interval(_)
+            List(_)
+                | LargeBinary
+                | Binary
+                | FixedSizeBinary(_)
+                | Boolean
+                | Date32
+                | Timestamp(..)
+                | Time64(_)
+                | Interval(_)
         );
         is_one || types::is_label(t)
     };

@@ -32,8 +32,8 @@ const OF_LABELS: [&str; 10] = [
     "first_value",
     "last_value",
     "nth_value",
-    "meridian_percentile_disc",
-    "meridian_mode",
+    super::ordered_sets::PERCENTILE,
+    super::ordered_sets::MODE,
     super::only::ONLY,
 ];
 
@@ -376,7 +376,7 @@ fn of_call(
 ) -> Result<Exact> {
     let of = |n: usize| args.get(n).map(|e| Argument::of(e, schema));
     let first = of(0);
-    refuse_arguments(func.name(), args, is_distinct, schema)?;
+    refuse_arguments(func.name(), args, schema)?;
     Ok(match (func.name(), args) {
         ("avg", [_]) if first == Some(Argument::Span) => Exact::Same,
         ("avg", [_]) if first == Some(Argument::Numeric) => {
@@ -405,6 +405,10 @@ fn of_call(
                 _ => return Err(external(SqlError::unsupported("min and max of intervals over windows"))),
             }
         }
+        // Values are told apart by what they are ordered by.
+        ("count", [e]) if is_distinct && let Some(key) = order_key(e, schema) => {
+            Exact::Other(call(func.clone(), vec![key]))
+        }
         ("avg", _) if super::averages::is_this(func) => Exact::Other(call(avg_udaf(), args.to_vec())),
         ("sum", [e]) if first == Some(Argument::BigInt) && !matches!(e, Expr::Literal(..)) => {
             Exact::Other(call(func.clone(), vec![Expr::Cast(Cast::new(Box::new(e.clone()), WIDE))]))
@@ -413,7 +417,7 @@ fn of_call(
     })
 }
 
-fn refuse_arguments(name: &str, args: &[Expr], is_distinct: bool, schema: &DFSchema) -> Result<()> {
+fn refuse_arguments(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     let kinds: Vec<Argument> = args.iter().map(|e| Argument::of(e, schema)).collect();
     if let ("avg", [Expr::Literal(ScalarValue::Utf8(_) | ScalarValue::Null, _)]) = (name, args) {
         let told = "function avg(unknown) is not unique";
@@ -438,9 +442,6 @@ fn refuse_arguments(name: &str, args: &[Expr], is_distinct: bool, schema: &DFSch
             !matches!(kind, A::BigInt | A::Numeric | A::Number | A::Span | A::Unknown | A::Other)
         }
         ("count", [_, _, ..]) => true,
-        ("count", [Argument::Span | Argument::Jsonb]) if is_distinct => {
-            return Err(external(SqlError::unsupported("count(DISTINCT …) of intervals and of jsonb")));
-        }
         _ => false,
     };
     if !is_refused {

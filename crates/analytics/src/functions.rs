@@ -28,6 +28,7 @@ pub(super) fn install(context: &SessionContext) {
     ));
     context.register_udaf(super::only::function());
     context.register_udf(super::coalesce::function());
+    super::extremes::functions().into_iter().for_each(|function| context.register_udf(function));
     context.register_udf(super::empty_lists::function());
     super::zones::functions().into_iter().for_each(|function| context.register_udf(function));
     super::templates::install(context);

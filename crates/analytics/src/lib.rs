@@ -28,6 +28,7 @@ mod engine;
 mod equal_keys;
 mod error;
 mod exact_aggregates;
+mod extremes;
 mod fields;
 mod filter_names;
 mod filter_projections;
@@ -80,6 +81,7 @@ mod system;
 mod templates;
 mod unnesting;
 mod window_arguments;
+mod window_keys;
 mod wording;
 mod zones;
 

@@ -17,8 +17,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast;
 
-const PERCENTILE: &str = "meridian_percentile_disc";
-const MODE: &str = "meridian_mode";
+pub(super) const PERCENTILE: &str = "meridian_percentile_disc";
+pub(super) const MODE: &str = "meridian_mode";
 
 /// The functions for a planner.
 pub(super) fn functions() -> [ScalarUDF; 2] {

@@ -21,7 +21,7 @@ use sql::interrupt;
 use sql::lower::output_name;
 use sql::lower::scope::ParameterTypes;
 use sql::names;
-use sql::types::{Column, array_oid, type_modifier, type_oid};
+use sql::types::{Column, type_modifier, type_oid};
 use sql::walk::{self, WalkMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -201,9 +201,6 @@ fn plan_now(
                 && *oid == column.type_oid
             {
                 column.type_modifier = *modifier;
-            }
-            if let Some(element) = types::element_type(field.data_type()) {
-                column.type_oid = array_oid(type_oid(element));
             }
             if asks_catalog && let Some(announced) = sql::spans::announced_column(&column.name) {
                 column.type_oid = announced;

@@ -83,6 +83,11 @@ const FIXED: &[(&str, SqlState, &str)] = &[
         "VALUES lists must all be the same length",
     ),
     (
+        "Inconsistent metadata across values list",
+        SqlState::DATATYPE_MISMATCH,
+        "VALUES types cannot be matched",
+    ),
+    (
         "Non-recursive term and recursive term must have the same number of columns",
         SqlState::SYNTAX_ERROR,
         "each UNION query must have the same number of columns",

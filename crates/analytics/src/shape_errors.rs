@@ -32,6 +32,10 @@ pub(super) fn refused(message: &str) -> Option<SqlError> {
         let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
         return with(SqlState::INVALID_COLUMN_REFERENCE, message.into());
     }
+    // What a filter cannot have and nothing has refused before.
+    if message.contains("Unsupported predicate type") {
+        return with(SqlState(*b"42P20"), "window functions are not allowed in WHERE".into());
+    }
     if message.contains("DISTINCT ON expressions must match") {
         let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
         return with(SqlState::INVALID_COLUMN_REFERENCE, message.into());

@@ -2,6 +2,7 @@
 
 use super::fields::call_name;
 use super::rowwise::{Cell, Column, Returns, each_row};
+use base::decimal::Decimal;
 use base::error::SqlResult;
 use base::identifier::quoted;
 use base::interval::Interval;
@@ -104,9 +105,12 @@ pub(super) fn install(context: &SessionContext) {
         },
     ];
     functions.into_iter().for_each(|function| context.register_udf(ScalarUDF::new_from_impl(function)));
-    let strict: [(_, _, _, fn(&[Cell]) -> SqlResult<Cell>); 2] = [
+    const WHOLE: Returns = Plain(DataType::Numeric { precision: 38, scale: 0 });
+    let strict: [(_, _, _, fn(&[Cell]) -> SqlResult<Cell>); 4] = [
         ("make_timestamp", 6, Plain(DataType::Timestamp), make_timestamp),
         ("make_date", 3, Plain(DataType::Date), make_date),
+        ("make_time", 3, Plain(DataType::Time), make_time),
+        ("factorial", 1, WHOLE, factorial),
     ];
     for (name, count, returns, compute) in strict {
         let function = Small { name, signature: any(count), returns, is_strict: true, compute };
@@ -423,7 +427,6 @@ pub(super) fn carried(
     Ok(Cell::Span(Interval { months, days, us }))
 }
 
-/// Errors: 22008 for what is no moment.
 /// A number among the arguments of a function that makes a moment.
 fn number_of(cell: &Cell, function: &str) -> SqlResult<f64> {
     match cell {
@@ -449,16 +452,40 @@ fn make_date(cells: &[Cell]) -> SqlResult<Cell> {
     Ok(Cell::Plain(Datum::Date(day_of(cells, "function make_date")?)))
 }
 
+/// Microseconds of a day at an hour, a minute and a second. Errors: 22008.
+fn time_of(cells: &[Cell], function: &str) -> SqlResult<i64> {
+    let part = |n: usize| number_of(&cells[n], function).map(|f| f as i64);
+    let (hour, minute, second) = (part(0)?, part(1)?, number_of(&cells[2], function)?);
+    let us = (hour * 60 + minute) * 60_000_000 + (second * 1e6).round_ties_even() as i64;
+    let is_in_range = (0..=24).contains(&hour) && (0..60).contains(&minute) && (0.0..=60.0).contains(&second);
+    match is_in_range && us <= US_PER_DAY {
+        true => Ok(us),
+        false => Err(out_of_range("time", format!("{hour}:{minute:02}:{second}"))),
+    }
+}
+
+fn make_time(cells: &[Cell]) -> SqlResult<Cell> {
+    Ok(Cell::Plain(Datum::Time(time_of(cells, "function make_time")?)))
+}
+
 fn make_timestamp(cells: &[Cell]) -> SqlResult<Cell> {
     let function = "function make_timestamp";
-    let date = day_of(cells, function)?;
-    let part = |n: usize| number_of(&cells[n], function).map(|f| f as i64);
-    let (hour, minute, second) = (part(3)?, part(4)?, number_of(&cells[5], function)?);
-    if !(0..=24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..=60.0).contains(&second) {
-        return Err(out_of_range("time", format!("{hour}:{minute:02}:{second}")));
+    let us = base::convert::midnight(day_of(cells, function)?)? + time_of(&cells[3..], function)?;
+    Ok(Cell::Plain(Datum::Timestamp(us)))
+}
+
+/// Errors: 22003 for a negative number and for a product of more than 38 digits.
+fn factorial(cells: &[Cell]) -> SqlResult<Cell> {
+    let Cell::Plain(Datum::Int(n)) = cells[0] else { return Err(no_such("function factorial")) };
+    let wrong = |told: &str| SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, told);
+    if n < 0 {
+        return Err(wrong("factorial of a negative number is undefined"));
     }
-    let us = (hour * 60 + minute) * 60_000_000 + (second * 1e6).round_ties_even() as i64;
-    Ok(Cell::Plain(Datum::Timestamp(base::convert::midnight(date)? + us)))
+    // 33! is the last one below 10 to the power of 38.
+    if n > 33 {
+        return Err(wrong("value overflows numeric format").detail("A numeric has at most 38 digits."));
+    }
+    Ok(Cell::Plain(Datum::Decimal(Decimal::new((1..=i128::from(n)).product(), 0))))
 }
 
 /// Types are known where a plan's are settled; over the system catalog they only stand for PostgreSQL's.

@@ -17,6 +17,7 @@ use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast;
+use std::collections::HashMap;
 use std::sync::Arc;
 use wire::{Cells, EPOCH_DAYS, EPOCH_US, Form};
 
@@ -61,7 +62,12 @@ fn written(data_type: DataType) -> Option<String> {
 
 /// How a result column is shown: its own type if it comes straight from a table's column.
 pub(super) fn shown_type(field: &Field) -> DataType {
-    let plain = from_arrow(field.data_type());
+    let of_elements = || match element_type(field.data_type())? {
+        // An array of arrays is an array of several dimensions.
+        several @ DataType::Array(_) => Some(several),
+        one => Element::of(one).map(DataType::Array),
+    };
+    let plain = of_elements().unwrap_or_else(|| from_arrow(field.data_type()));
     let Some(noted) = field.metadata().get(TYPE_KEY) else { return plain };
     match plain {
         DataType::Text => read(noted).unwrap_or(plain),
@@ -70,6 +76,29 @@ pub(super) fn shown_type(field: &Field) -> DataType {
             noted.map_or(plain, DataType::Array)
         }
         plain => plain,
+    }
+}
+
+/// Whether one of several values of a type is of that type: a text that was chosen among others has no limit.
+pub(super) fn is_kept_by_choice(data_type: DataType) -> bool {
+    match data_type {
+        DataType::Array(of) => is_kept_by_choice(of.data_type()),
+        other => matches!(other, DataType::Uuid | DataType::Json),
+    }
+}
+
+/// What is noted of one of several values; those without a note are literals.
+pub(super) fn common_note(fields: &[FieldRef]) -> Option<&HashMap<String, String>> {
+    let mut noted = fields.iter().filter(|field| is_kept_by_choice(shown_type(field)));
+    let note = noted.next()?.metadata();
+    noted.all(|field| field.metadata() == note).then_some(note)
+}
+
+/// A field with a note, if there is one.
+pub(super) fn with_note(field: FieldRef, note: Option<&HashMap<String, String>>) -> FieldRef {
+    match note {
+        Some(note) => Arc::new(field.as_ref().clone().with_metadata(note.clone())),
+        None => field,
     }
 }
 

@@ -18,6 +18,8 @@ mod clocks;
 mod column_types;
 #[path = "wire/computed_indexes.rs"]
 mod computed_indexes;
+#[path = "wire/computed_types.rs"]
+mod computed_types;
 #[path = "wire/computed_writes.rs"]
 mod computed_writes;
 #[path = "wire/config.rs"]

@@ -245,7 +245,7 @@ impl Form {
             return Ok(());
         };
         let form = Form::binary_element(of, data_type);
-        array_header(out, elements.len(), elements.iter().any(Datum::is_null), of);
+        array_header(out, &[elements.len()], elements.iter().any(Datum::is_null), of);
         for element in elements {
             match element.is_null() {
                 true => out.put_i32(-1),
@@ -282,13 +282,15 @@ pub(crate) fn taken(written: std::fmt::Result) {
     written.expect("a buffer takes what is written");
 }
 
-/// What stands before the elements of a binary array.
-pub(crate) fn array_header(out: &mut BytesMut, count: usize, has_null: bool, element_oid: u32) {
-    out.put_i32(i32::from(count > 0));
+/// What stands before the elements of a binary array, by its length in each dimension.
+pub(crate) fn array_header(out: &mut BytesMut, lengths: &[usize], has_null: bool, element_oid: u32) {
+    // An array without elements has no dimensions.
+    let lengths = if lengths.contains(&0) { &[] } else { lengths };
+    out.put_i32(lengths.len() as i32);
     out.put_i32(i32::from(has_null));
     out.put_u32(element_oid);
-    if count > 0 {
-        out.put_i32(count as i32);
+    for length in lengths {
+        out.put_i32(*length as i32);
         // The first element has number 1.
         out.put_i32(1);
     }
@@ -303,7 +305,7 @@ fn array_from_text(
 ) -> SqlResult<()> {
     let elements = base::text::array::parse(text)?;
     let form = Form::binary_element(element_oid, element_type);
-    array_header(out, elements.len(), elements.contains(&None), element_oid);
+    array_header(out, &[elements.len()], elements.contains(&None), element_oid);
     for element in elements {
         let value = match element {
             None => Datum::Null,

@@ -6,6 +6,7 @@
 //! ([`Cells`]), and a value of a type that columns of tables have is written without memory of its own.
 
 mod cells;
+mod dimensions;
 mod form;
 mod nested;
 mod rows;

@@ -1,6 +1,7 @@
 //! Lists and rows (structs), whose elements are written like columns of their own.
 
 use crate::cells::{Cells, Put, from_arrow};
+use crate::dimensions;
 use crate::form::{Form, array_header};
 use crate::rows::sized;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray};
@@ -34,12 +35,12 @@ fn elements_of(
         matches!(elements.data_type(), Arrow::List(_) | Arrow::LargeList(_) | Arrow::FixedSizeList(_, _));
     if let Some((oid, form)) = form.elements() {
         if is_nested {
-            return Err(SqlError::unsupported("arrays of more than one dimension in binary form"));
+            return dimensions::of_several(elements, oid, form, range);
         }
         let cells = Cells::new(&elements, form)?;
         return Ok(Box::new(move |out, row| {
             let (from, to) = range(row);
-            array_header(out, to - from, (from..to).any(|at| cells.is_null(at)), oid);
+            array_header(out, &[to - from], (from..to).any(|at| cells.is_null(at)), oid);
             for at in from..to {
                 match cells.is_null(at) {
                     true => out.put_i32(-1),

@@ -194,10 +194,37 @@ fn rows_and_nested_lists_are_text() {
     let inner = Arc::new(list_of(Arc::new(Int32Array::from(vec![1, 2, 3])), &[0, 2, 2, 3]));
     let outer: ArrayRef = Arc::new(list_of(inner, &[0, 3]).slice(0, 1));
     assert_eq!(texts(&outer), ["{{1,2},NULL,{3}}"]);
-    let column = Column { type_oid: array_oid(type_oid(DataType::Text)), ..text };
-    let portion = Portion::Batch(RecordBatch::try_from_iter([("c", outer)]).unwrap());
-    let refused = portion.writer(&[column], &[BINARY], Zone::Utc).err().unwrap();
-    assert_eq!(refused.state, base::SqlState::FEATURE_NOT_SUPPORTED);
+}
+
+#[test]
+fn lists_of_lists_are_arrays_of_several_dimensions() {
+    let list = |values: ArrayRef, ends: &[usize]| -> ArrayRef {
+        let lengths = ends.windows(2).map(|w| w[1] - w[0]);
+        let field = Arc::new(Field::new("item", values.data_type().clone(), true));
+        Arc::new(ListArray::new(field, OffsetBuffer::from_lengths(lengths), values, None))
+    };
+    let numbers: ArrayRef =
+        Arc::new(Int32Array::from(vec![Some(9), Some(1), Some(2), Some(3), None, Some(5)]));
+    let column = Column::new("c", DataType::Array(base::element::Element::of(INT4).unwrap()));
+    let rows = list(list(numbers.clone(), &[0, 1, 3, 5, 5]), &[0, 1, 3, 3, 4]);
+    let binary = fields(&column, &rows, BINARY);
+    let of = |rank, has_null, lengths: &[u32]| {
+        let dimensions: String = lengths.iter().map(|length| format!("{length:08x}00000001")).collect();
+        format!("{rank:08x}{has_null:08x}00000017{dimensions}")
+    };
+    assert_eq!(hex(shown(&binary[0])), of(2, 0, &[1, 1]) + "0000000400000009");
+    assert_eq!(
+        hex(shown(&binary[1])),
+        of(2, 1, &[2, 2]) + "000000040000000100000004000000020000000400000003ffffffff"
+    );
+    assert_eq!(hex(shown(&binary[2])), of(0, 0, &[]));
+    assert_eq!(hex(shown(&binary[3])), of(0, 0, &[]));
+    assert_eq!(shown(&fields(&column, &rows, 0)[1]), b"{{1,2},{3,NULL}}");
+    let uneven = Portion::Batch(
+        RecordBatch::try_from_iter([("c", list(list(numbers, &[0, 1, 3]), &[0, 2]))]).unwrap(),
+    );
+    let writer = uneven.writer(&[column], &[BINARY], Zone::Utc).unwrap();
+    assert_eq!(writer.fields(&mut BytesMut::new(), 0).unwrap_err().state, base::SqlState(*b"2202E"));
 }
 
 #[test]

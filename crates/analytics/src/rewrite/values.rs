@@ -16,6 +16,7 @@ impl VisitorMut for Literals {
         let SetExpr::Values(values) = query.body.as_mut() else { return ControlFlow::Continue(()) };
         let width = values.rows.first().map_or(0, |row| row.content.len());
         for column in 0..width {
+            without_limits(values.rows.iter_mut().filter_map(|row| row.content.get_mut(column)).collect());
             let cells = values.rows.iter().filter_map(|row| row.content.get(column));
             let Some(data_type) = cells.filter_map(type_of).reduce(wider) else { continue };
             for e in values.rows.iter_mut().filter_map(|row| row.content.get_mut(column)) {
@@ -27,6 +28,37 @@ impl VisitorMut for Literals {
             }
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// A column of texts of which some have a limit: NULL is one of them, and beside any other value none has a limit.
+fn without_limits(mut cells: Vec<&mut Expr>) {
+    let Some(limited) = cells.iter().find_map(|e| limited_as(e)) else { return };
+    let is_null = |e: &Expr| matches!(e, Expr::Value(v) if v.value == Value::Null);
+    let are_of_one = cells.iter().all(|e| is_null(e) || limited_as(e).is_some_and(|t| t == limited));
+    for e in &mut cells {
+        let written = match limited_as(e) {
+            None if are_of_one => format!("CAST({e} AS {limited})"),
+            // A cast would keep the limit.
+            Some(_) if !are_of_one => format!("({e} || '')"),
+            _ => continue,
+        };
+        if let Ok(made) = sql::parse::parse_expr(&written) {
+            **e = made;
+        }
+    }
+}
+
+/// The type to which a value is cast, if it is a text of limited length.
+fn limited_as(e: &Expr) -> Option<String> {
+    match e {
+        Expr::Nested(inner) => limited_as(inner),
+        Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
+            let own = sql::names::data_type(data_type);
+            matches!(own, Ok(base::DataType::Varchar { .. } | base::DataType::Char { .. }))
+                .then(|| data_type.to_string())
+        }
+        _ => None,
     }
 }
 

@@ -4,9 +4,9 @@ use super::evaluated::{Computation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
 use super::plain::{Bits, Plain};
-use super::typing::{self, narrowed};
+use super::typing::{self, narrowed, no_operator};
+use base::DataType;
 use base::error::SqlResult;
-use base::{DataType, SqlError, SqlState};
 use datafusion::common::ExprSchema;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
@@ -62,15 +62,12 @@ pub(super) fn operator(
             a = b;
             left = typing::literal(&left, a)?;
         }
+        (f, g) if f.is_number() && g.is_number() => return Err(no_operator(bits.symbol(), a, b)),
         _ => return Ok(None),
     }
     // One shifts by an integer.
     if is_shift && b == Kind::Known(DataType::BigInt) {
-        let symbol = if bits == Bits::Left { "<<" } else { ">>" };
-        let told = format!("operator does not exist: {} {symbol} {}", a.name(), b.name());
-        return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, told).hint(
-            "No operator matches the given name and argument types. You might need to add explicit type casts.",
-        ));
+        return Err(no_operator(bits.symbol(), a, b));
     }
     let returns = if is_shift { a } else { typing::wider(a, b) };
     Ok(Some(call(Computation::Plain(Plain::Bits(bits)), vec![(left, a), (right, b)], returns)))

@@ -140,7 +140,7 @@ fn understood(
     let kinds: Vec<Kind> = arguments.iter().map(|e| kind_of(e, schema)).collect();
     let again = |arguments| Ok(Some(renewed(udf, arguments)));
     match (name, arguments) {
-        ("coalesce" | "greatest" | "least" | "nullif", _) => {
+        ("coalesce" | "nullif", _) => {
             let unified = typing::unified(arguments, schema, &name.to_uppercase(), is_written)?;
             Ok(unified.map(|arguments| renewed(udf, arguments)))
         }

@@ -24,6 +24,14 @@ pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema, is_wri
             let unified = typing::unified(arguments, schema, "NULLIF", is_written)?;
             Ok(null_if(unified.as_deref().unwrap_or(arguments), schema))
         }
+        ("greatest" | "least", _) => {
+            let unified = typing::unified(arguments, schema, &name.to_uppercase(), is_written)?;
+            let values = unified.as_deref().unwrap_or(arguments);
+            match (extreme(name, values, schema), unified) {
+                (None, Some(values)) => again(values),
+                (made, _) => Ok(made),
+            }
+        }
         ("date_bin", [stride, at, origin]) => date_bin([stride, at, origin], &kinds),
         (name, [a]) if let Some(angle) = Angle::named(name) => of_angle(name, angle, a, kinds[0]),
         ("gcd", [a, b]) => divisor(Plain::Divisor, (a, kinds[0]), (b, kinds[1]), is_written),
@@ -47,6 +55,17 @@ fn null_if(arguments: &[Expr], schema: &dyn ExprSchema) -> Option<Expr> {
     let is_ours = matches!(kind.family(), Family::Span | Family::Float) && kind == kind_of(b, schema);
     let null_if = Scalar::Call(Function::NullIf, vec![Scalar::Column(0), Scalar::Column(1)]);
     is_ours.then(|| call(Computation::Scalar(null_if), vec![(a.clone(), kind), (b.clone(), kind)], kind))
+}
+
+/// GREATEST and LEAST of values whose order is not that of what columns hold: intervals, and JSON. `None` for others.
+fn extreme(name: &str, values: &[Expr], schema: &dyn ExprSchema) -> Option<Expr> {
+    let kind = kind_of(values.first()?, schema);
+    let is_ours = matches!(kind.family(), Family::Span | Family::Jsonb)
+        && values.iter().all(|e| kind_of(e, schema) == kind);
+    let function = if name == "greatest" { Function::Greatest } else { Function::Least };
+    let columns = (0..values.len()).map(Scalar::Column).collect();
+    let arguments = values.iter().map(|e| (e.clone(), kind)).collect();
+    is_ours.then(|| call(Computation::Scalar(Scalar::Call(function, columns)), arguments, kind))
 }
 
 /// A function of an angle, or one that gives it. Errors: 42883; where it is computed 22003.

@@ -33,6 +33,18 @@ pub(super) enum Bits {
     Right,
 }
 
+impl Bits {
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Bits::And => "&",
+            Bits::Or => "|",
+            Bits::Xor => "#",
+            Bits::Left => "<<",
+            Bits::Right => ">>",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Angle {
     Sine,
@@ -114,11 +126,21 @@ impl Plain {
                 let divisor = i128::from(divisor(*a, *b)).max(1);
                 within((i128::from(*a) / divisor * i128::from(*b)).abs(), returns)?
             }
-            (operation, values) => {
-                let kinds: Vec<&str> = values.iter().map(Datum::kind).collect();
-                return Err(SqlError::internal(format!("{operation:?} of {}", kinds.join(", "))));
-            }
+            // An argument may get another type after the call was planned: a CASE takes that of its widest branch.
+            (operation, values) => return Err(operation.no_such(values)),
         })
+    }
+}
+
+impl Plain {
+    /// 42883, for values of types that the operation does not take.
+    fn no_such(self, values: &[Datum]) -> SqlError {
+        let kinds: Vec<&str> = values.iter().map(Datum::kind).collect();
+        let told = match (self, kinds.as_slice()) {
+            (Plain::Bits(bits), [a, b]) => format!("operator does not exist: {a} {} {b}", bits.symbol()),
+            _ => format!("the operation does not exist for arguments of the types {}", kinds.join(", ")),
+        };
+        SqlError::new(SqlState::UNDEFINED_FUNCTION, told).hint("You might need to add explicit type casts.")
     }
 }
 

@@ -2,30 +2,31 @@
 //! result comes out.
 
 mod casts;
+mod comparisons;
 mod constants;
 mod moments;
 mod refusals;
 
 use super::super::bytes_functions::concatenated;
-use super::super::types;
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
 use super::lists;
 use base::error::SqlResult;
 use base::expr::BinaryOperator;
-use base::{DataType, Datum, SqlError, SqlState};
+use base::{DataType, SqlError, SqlState};
 pub(super) use casts::{as_text, cast};
-pub(super) use constants::narrowed;
+use comparisons::compare;
 pub(super) use constants::{constant, converted, folded, is_of_labels, literal};
+pub(super) use constants::{metadata, narrowed};
 use constants::{native, null};
 use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 use moments::{both_moments, moved};
 pub(super) use moments::{meet_in_a_zone, moment};
-pub(super) use refusals::no_function;
-use refusals::{no_operator, not_unique};
+use refusals::not_unique;
+pub(super) use refusals::{no_function, no_operator};
 
 /// Digits behind the point of a quotient over columns, at least.
 pub(super) const QUOTIENT_SCALE: u8 = 20;
@@ -63,7 +64,7 @@ pub(super) fn binary(
             Ok(None)
         }
         O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq | O::IsDistinctFrom | O::IsNotDistinctFrom => {
-            compare(operator, left, right, schema)
+            compare(operator, left, right, schema, is_written)
         }
         O::Plus | O::Minus | O::Multiply | O::Divide | O::Modulo => {
             let made = arithmetic(operator, left, right, schema, is_written)?;
@@ -122,83 +123,6 @@ pub(super) fn by_rows(
 ) -> Expr {
     let expr = base::expr::Expr::binary(operator, base::expr::Expr::Column(0), base::expr::Expr::Column(1));
     call(Computation::Scalar(expr), vec![left, right], Kind::Known(returns))
-}
-
-/// The day of a moment at midnight: where one is compared with days, what is known of days can be used.
-fn day_of(e: &Expr) -> Option<Expr> {
-    let Expr::Literal(value, _) = e else { return None };
-    let Some(Datum::Timestamp(us)) = types::datum(value) else { return None };
-    let day = i32::try_from(us.div_euclid(base::datum::US_PER_DAY)).ok()?;
-    (us.rem_euclid(base::datum::US_PER_DAY) == 0).then(|| constant(&Datum::Date(day), DataType::Date))
-}
-
-fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
-    let mut changed = false;
-    let mut settled = |e: &Expr| -> SqlResult<Expr> {
-        let folded = folded(e)?;
-        changed |= folded.is_some();
-        Ok(folded.unwrap_or_else(|| e.clone()))
-    };
-    let (mut left, mut right) = (settled(left)?, settled(right)?);
-    let (mut a, mut b) = (kind_of(&left, schema), kind_of(&right, schema));
-    match (a, b) {
-        (Kind::Foreign, _) | (_, Kind::Foreign) => {
-            let typed = lists::beside(&[left, right], schema)?;
-            return Ok(typed.map(|sides| plain(operator, sides[0].clone(), sides[1].clone())));
-        }
-        (Kind::Unknown, Kind::Unknown) => return Ok(None),
-        (Kind::Unknown, known) => {
-            left = literal(&left, known)?;
-            a = known;
-            changed = true;
-        }
-        (known, Kind::Unknown) => {
-            right = literal(&right, known)?;
-            b = known;
-            changed = true;
-        }
-        _ => {}
-    }
-    let (f, g) = (a.family(), b.family());
-    if !f.meets(g) || f == Family::Json {
-        return Err(no_operator(&symbol(operator), a, b));
-    }
-    if f == Family::Jsonb
-        && let Some(operation) = base_operator(operator)
-    {
-        return Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Boolean)));
-    }
-    let is_float = |k| matches!(k, Kind::Known(DataType::Real | DataType::Double));
-    if (is_float(a) || is_float(b)) && a != b {
-        let double = |e, k| native(e, k, DataType::Double);
-        return Ok(Some(plain(operator, double(left, a), double(right, b))));
-    }
-    let (mut one, mut other) = ((left, a), (right, b));
-    changed |= both_moments(&mut one, &mut other);
-    let ((left, a), (right, b)) = (one, other);
-    let (f, g) = (a.family(), b.family());
-    if f == Family::Span
-        && let Some(operation) = base_operator(operator)
-    {
-        let compared = Computation::Spans(SpanOperation::Compare(operation));
-        return Ok(Some(call(compared, vec![(left, a), (right, b)], Kind::Known(DataType::Boolean))));
-    }
-    if (f == Family::Date) != (g == Family::Date) {
-        if f == Family::Date
-            && let Some(day) = day_of(&right)
-        {
-            return Ok(Some(plain(operator, left, day)));
-        }
-        if g == Family::Date
-            && let Some(day) = day_of(&left)
-        {
-            return Ok(Some(plain(operator, day, right)));
-        }
-        if let Some(operation) = base_operator(operator) {
-            return Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Boolean)));
-        }
-    }
-    Ok(changed.then(|| plain(operator, left, right)))
 }
 
 fn symbol(operator: Operator) -> String {

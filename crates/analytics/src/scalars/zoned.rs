@@ -82,6 +82,23 @@ pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema) -> Set
                 }
             }
         },
+        // A literal beside a moment is one of its kind, and beside nothing else one of a time zone.
+        ("age", [a, b]) if kinds.contains(&Kind::Unknown) => {
+            let beside = kinds.iter().find(|k| **k != Kind::Unknown);
+            let own = match beside.map(|k| (k.family(), *k)) {
+                None => MOMENT,
+                Some((Family::Date, _)) => LOCAL,
+                Some((Family::Moment, kind)) => kind,
+                Some(_) => return Err(no_function("age", kinds)),
+            };
+            let typed = |e: &Expr, kind| match kind {
+                Kind::Unknown => typing::literal(e, own),
+                _ => Ok(e.clone()),
+            };
+            let call =
+                ScalarFunction::new_udf(call_of.func.clone(), vec![typed(a, kinds[0])?, typed(b, kinds[1])?]);
+            Ok(function(&call, schema)?.or(Some(Expr::ScalarFunction(call))))
+        }
         _ if zone.is_utc() => Ok(None),
         ("date_trunc", [unit, at]) if kinds[1] == MOMENT || kinds[1].family() == Family::Date => {
             truncated(Scalar::zone(zone), (unit, kinds[0]), (at, kinds[1]), None)

@@ -16,6 +16,7 @@ pub const SETUP: &[&str] = &[
      z int check (z > -1000000))",
     "create table if not exists s (k int, region text, v text, primary key (k, region)) \
      with (home_by = 'region', home_map = 'name')",
+    "create table if not exists bulk (id int primary key, x text)",
     "create index if not exists t_a on t (a)",
     "create index if not exists u_t on u (t_id)",
     "insert into t select n, n % 7, n::bigint * 1000000007, 'row ' || n, n / 4.0, n * 0.5, n % 2 = 0, \

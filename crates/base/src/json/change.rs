@@ -27,7 +27,13 @@ pub(super) fn at(target: Json, path: &[Option<String>], change: Change) -> SqlRe
         let verb = if matches!(change, Change::Delete) { "delete" } else { "set" };
         return Err(invalid(format!("cannot {verb} path in scalar")));
     }
-    if path.is_empty() {
+    let is_empty = match &target {
+        Json::Object(members) => members.is_empty(),
+        Json::Array(elements) => elements.is_empty(),
+        _ => false,
+    };
+    // Where nothing is and nothing is made, the path is not looked at.
+    if path.is_empty() || is_empty && change.created().is_none() {
         return Ok(target);
     }
     changed(target, path, 0, &change)

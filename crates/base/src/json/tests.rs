@@ -60,6 +60,7 @@ fn operators_give_what_postgresql_gives() {
         (F::Delete, "1", Datum::Int(0), "cannot delete from scalar"),
         (F::Delete, "{}", Datum::Int(0), "cannot delete from object using integer index"),
         (F::DeletePath, doc, t("{a,1,b}"), r#"{"a": [1, {}, null], "c": "text", "d": 1.50}"#),
+        (F::DeletePath, "[]", t("{x}"), "[]"),
         (F::DeletePath, "[1]", t("{x}"), "path element at position 1 is not an integer: \"x\""),
     ] {
         assert_eq!(
