@@ -2,9 +2,9 @@
 //! result comes out.
 
 mod casts;
-mod comparisons;
 mod constants;
 mod moments;
+mod operators;
 mod refusals;
 
 use super::super::bytes_functions::concatenated;
@@ -13,18 +13,17 @@ use super::inference::kind_of;
 use super::kinds::{Family, Kind};
 use super::lists;
 use base::error::SqlResult;
-use base::expr::BinaryOperator;
 use base::{DataType, SqlError, SqlState};
 pub(super) use casts::{as_text, cast};
-use comparisons::compare;
-pub(super) use constants::{constant, converted, folded, is_of_labels, literal};
-pub(super) use constants::{metadata, narrowed};
+pub(super) use constants::{constant, converted, folded, is_of_labels, literal, metadata, narrowed};
 use constants::{native, null};
 use datafusion::arrow::datatypes::DataType as Arrow;
-use datafusion::common::{ExprSchema, ScalarValue};
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
+use datafusion::common::ExprSchema;
+use datafusion::logical_expr::{Cast, Expr, Operator};
 use moments::{both_moments, moved};
 pub(super) use moments::{meet_in_a_zone, moment};
+pub(super) use operators::by_rows;
+use operators::{base_operator, day_of, is_null, plain, symbol};
 use refusals::not_unique;
 pub(super) use refusals::{no_function, no_operator};
 
@@ -83,55 +82,90 @@ pub(super) fn binary(
     }
 }
 
-/// Whether an expression is a NULL that has a type.
-fn is_null(e: &Expr) -> bool {
-    match e {
-        Expr::Alias(alias) => is_null(&alias.expr),
-        Expr::Cast(cast) => matches!(cast.expr.as_ref(), Expr::Literal(value, _) if value.is_null()),
-        Expr::Literal(value, _) => value.is_null() && !matches!(value, ScalarValue::Null),
-        _ => false,
+fn compare(
+    operator: Operator,
+    left: &Expr,
+    right: &Expr,
+    schema: &dyn ExprSchema,
+    is_written: bool,
+) -> Settled {
+    let mut changed = false;
+    let mut settled = |e: &Expr| -> SqlResult<Expr> {
+        let folded = folded(e)?;
+        changed |= folded.is_some();
+        Ok(folded.unwrap_or_else(|| e.clone()))
+    };
+    let (mut left, mut right) = (settled(left)?, settled(right)?);
+    let (mut a, mut b) = (kind_of(&left, schema), kind_of(&right, schema));
+    match (a, b) {
+        (Kind::Foreign, _) | (_, Kind::Foreign) => {
+            let typed = lists::beside(&[left, right], schema)?;
+            return Ok(typed.map(|sides| plain(operator, sides[0].clone(), sides[1].clone())));
+        }
+        (Kind::Unknown, Kind::Unknown) => return Ok(None),
+        // What is a text as far as is known yet may turn out to be a `uuid` that was chosen among several.
+        (Kind::Known(DataType::Text), Kind::Unknown | Kind::Known(DataType::Uuid))
+        | (Kind::Unknown | Kind::Known(DataType::Uuid), Kind::Known(DataType::Text))
+            if is_written =>
+        {
+            return Ok(changed.then(|| plain(operator, left, right)));
+        }
+        (Kind::Unknown, known) => {
+            left = literal(&left, known)?;
+            a = known;
+            changed = true;
+        }
+        (known, Kind::Unknown) => {
+            right = literal(&right, known)?;
+            b = known;
+            changed = true;
+        }
+        _ => {}
     }
-}
-
-fn base_operator(operator: Operator) -> Option<BinaryOperator> {
-    Some(match operator {
-        Operator::Eq => BinaryOperator::Equal,
-        Operator::NotEq => BinaryOperator::NotEqual,
-        Operator::Lt => BinaryOperator::Less,
-        Operator::LtEq => BinaryOperator::LessOrEqual,
-        Operator::Gt => BinaryOperator::Greater,
-        Operator::GtEq => BinaryOperator::GreaterOrEqual,
-        Operator::Plus => BinaryOperator::Add,
-        Operator::Minus => BinaryOperator::Subtract,
-        Operator::Multiply => BinaryOperator::Multiply,
-        Operator::Divide => BinaryOperator::Divide,
-        Operator::Modulo => BinaryOperator::Remainder,
-        _ => return None,
-    })
-}
-
-fn plain(operator: Operator, left: Expr, right: Expr) -> Expr {
-    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right)))
-}
-
-/// Two arguments by the function that rows use.
-pub(super) fn by_rows(
-    operator: BinaryOperator,
-    left: (Expr, Kind),
-    right: (Expr, Kind),
-    returns: DataType,
-) -> Expr {
-    let expr = base::expr::Expr::binary(operator, base::expr::Expr::Column(0), base::expr::Expr::Column(1));
-    call(Computation::Scalar(expr), vec![left, right], Kind::Known(returns))
-}
-
-fn symbol(operator: Operator) -> String {
-    match operator {
-        Operator::NotEq => "<>".into(),
-        // Both are made of the operator of equality.
-        Operator::IsDistinctFrom | Operator::IsNotDistinctFrom => "=".into(),
-        other => other.to_string(),
+    let (f, g) = (a.family(), b.family());
+    if !f.meets(g) || f == Family::Json {
+        return Err(no_operator(&symbol(operator), a, b));
     }
+    if f == Family::Jsonb
+        && let Some(operation) = base_operator(operator)
+    {
+        return Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Boolean)));
+    }
+    let is_float = |k| matches!(k, Kind::Known(DataType::Real | DataType::Double));
+    if (is_float(a) || is_float(b)) && a != b {
+        let double = |e, k| native(e, k, DataType::Double);
+        return Ok(Some(plain(operator, double(left, a), double(right, b))));
+    }
+    let (mut one, mut other) = ((left, a), (right, b));
+    changed |= both_moments(&mut one, &mut other);
+    let ((left, a), (right, b)) = (one, other);
+    if a.family() == Family::Span
+        && let Some(operation) = base_operator(operator)
+    {
+        let compared = Computation::Spans(SpanOperation::Compare(operation));
+        return Ok(Some(call(compared, vec![(left, a), (right, b)], Kind::Known(DataType::Boolean))));
+    }
+    if (a.family() == Family::Date) != (b.family() == Family::Date)
+        && let Some(made) = beside_day(operator, (left.clone(), a), (right.clone(), b))
+    {
+        return Ok(Some(made));
+    }
+    Ok(changed.then(|| plain(operator, left, right)))
+}
+
+/// A comparison of a day with a moment: of days, where the moment is one's beginning, and else as rows compare them.
+fn beside_day(operator: Operator, (left, a): (Expr, Kind), (right, b): (Expr, Kind)) -> Option<Expr> {
+    if a.family() == Family::Date
+        && let Some(day) = day_of(&right)
+    {
+        return Some(plain(operator, left, day));
+    }
+    if b.family() == Family::Date
+        && let Some(day) = day_of(&left)
+    {
+        return Some(plain(operator, day, right));
+    }
+    base_operator(operator).map(|operation| by_rows(operation, (left, a), (right, b), DataType::Boolean))
 }
 
 fn arithmetic(

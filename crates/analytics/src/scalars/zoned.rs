@@ -82,21 +82,8 @@ pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema) -> Set
                 }
             }
         },
-        // A literal beside a moment is one of its kind, and beside nothing else one of a time zone.
         ("age", [a, b]) if kinds.contains(&Kind::Unknown) => {
-            let beside = kinds.iter().find(|k| **k != Kind::Unknown);
-            let own = match beside.map(|k| (k.family(), *k)) {
-                None => MOMENT,
-                Some((Family::Date, _)) => LOCAL,
-                Some((Family::Moment, kind)) => kind,
-                Some(_) => return Err(no_function("age", kinds)),
-            };
-            let typed = |e: &Expr, kind| match kind {
-                Kind::Unknown => typing::literal(e, own),
-                _ => Ok(e.clone()),
-            };
-            let call =
-                ScalarFunction::new_udf(call_of.func.clone(), vec![typed(a, kinds[0])?, typed(b, kinds[1])?]);
+            let call = ScalarFunction::new_udf(call_of.func.clone(), typed_ends([a, b], kinds)?);
             Ok(function(&call, schema)?.or(Some(Expr::ScalarFunction(call))))
         }
         _ if zone.is_utc() => Ok(None),
@@ -126,6 +113,23 @@ pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema) -> Set
         }
         _ => Ok(None),
     }
+}
+
+/// Arguments of `age`, of which a literal beside a moment is one of its kind, and else one of a time zone. Errors: 42883;
+/// those of literals.
+fn typed_ends(ends: [&Expr; 2], kinds: &[Kind]) -> base::error::SqlResult<Vec<Expr>> {
+    let beside = kinds.iter().find(|k| **k != Kind::Unknown);
+    let own = match beside.map(|k| (k.family(), *k)) {
+        None => MOMENT,
+        Some((Family::Date, _)) => LOCAL,
+        Some((Family::Moment, kind)) => kind,
+        Some(_) => return Err(no_function("age", kinds)),
+    };
+    let typed = |(e, kind): (&Expr, &Kind)| match kind {
+        Kind::Unknown => typing::literal(e, own),
+        _ => Ok(e.clone()),
+    };
+    ends.into_iter().zip(kinds).map(typed).collect()
 }
 
 /// The unit of `extract`, in small letters, if it is a constant.
