@@ -1,7 +1,8 @@
 //! GREATEST and LEAST, whose literals are of the type of what stands beside them.
 //!
-//! The planner's library has a common type of numbers and of texts, and none of a text and anything else. What is compared and
-//! how is the library's; literals become values when types are settled.
+//! The planner's library has a common type of numbers and of texts, and none of a text and anything else. Literals become
+//! values when types are settled, and intervals and JSON are compared by ours then (`scalars::ours`); all else the library
+//! compares.
 
 use super::coalesce::beside_literals;
 use super::types;

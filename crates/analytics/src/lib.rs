@@ -12,6 +12,7 @@ mod barriers;
 mod batches;
 mod bytes_functions;
 mod checks;
+mod chosen_types;
 mod clocks;
 mod cluster;
 mod coalesce;

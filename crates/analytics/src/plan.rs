@@ -21,7 +21,7 @@ use sql::interrupt;
 use sql::lower::output_name;
 use sql::lower::scope::ParameterTypes;
 use sql::names;
-use sql::types::{Column, type_modifier, type_oid};
+use sql::types::{Column, array_oid, type_modifier, type_oid};
 use sql::walk::{self, WalkMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -185,7 +185,8 @@ fn plan_now(
         .enumerate()
         .map(|(n, field)| {
             let name = shown.next().flatten().unwrap_or_else(|| super::rewrite::shown(field.name()).into());
-            let data_type = types::shown_type(field);
+            let chosen = super::chosen_types::of_column(&written, n);
+            let data_type = chosen.unwrap_or_else(|| types::shown_type(field));
             let mut column = Column::new(name, data_type);
             if !matches!(data_type, DataType::Varchar { .. } | DataType::Char { .. }) {
                 column.type_modifier = -1;
@@ -201,6 +202,11 @@ fn plan_now(
                 && *oid == column.type_oid
             {
                 column.type_modifier = *modifier;
+            }
+            if chosen.is_none()
+                && let Some(element) = types::innermost_type(field.data_type())
+            {
+                column.type_oid = array_oid(type_oid(element));
             }
             if asks_catalog && let Some(announced) = sql::spans::announced_column(&column.name) {
                 column.type_oid = announced;

@@ -1,15 +1,18 @@
 //! Types of recursive queries: what the recursive term gives has to be of the type that the other term has.
 //!
 //! The planner casts the recursive term to it, and answers what PostgreSQL refuses. A cast that is written there is put
-//! below a call ([`super::rewrite`]), so that one on top is the planner's.
+//! below a call ([`super::rewrite`]), so that one on top is the planner's. The operator also wants fields of both terms to note
+//! the same ([`super::types`]), though CASE has lost the note on one side.
 
 use super::scalars::{Family, Kind, kind_of};
 use base::error::SqlState;
 use base::{DataType, SqlError};
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, RecursiveQuery};
+use std::sync::Arc;
 
 /// Errors: 42804.
 pub(super) fn check(plan: &LogicalPlan) -> Result<()> {
@@ -20,6 +23,43 @@ pub(super) fn check(plan: &LogicalPlan) -> Result<()> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(())
+}
+
+/// The plan, in which a column of one term has the note of the other term's where it has none.
+pub(super) fn noted_alike(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::RecursiveQuery(query) = node else { return Ok(Transformed::no(node)) };
+        let first = with_notes_of(&query.static_term, &query.recursive_term)?;
+        let next = with_notes_of(&query.recursive_term, &query.static_term)?;
+        let is_changed = first.is_some() || next.is_some();
+        let query = RecursiveQuery {
+            static_term: first.unwrap_or_else(|| query.static_term.clone()),
+            recursive_term: next.unwrap_or_else(|| query.recursive_term.clone()),
+            ..query
+        };
+        let node = LogicalPlan::RecursiveQuery(query);
+        Ok(if is_changed { Transformed::yes(node) } else { Transformed::no(node) })
+    })
+    .map(|transformed| transformed.data)
+}
+
+/// A term with notes of the other one; `None` if it lacks none.
+fn with_notes_of(term: &Arc<LogicalPlan>, other: &LogicalPlan) -> Result<Option<Arc<LogicalPlan>>> {
+    let mut is_changed = false;
+    let columns = term.schema().iter().zip(other.schema().fields()).map(|((qualifier, own), other)| {
+        let column = Expr::Column(Column::from((qualifier, own)));
+        if own.metadata() == other.metadata() || !own.metadata().is_empty() {
+            return column;
+        }
+        is_changed = true;
+        let note = FieldMetadata::from(other.metadata());
+        column.alias_qualified_with_metadata(qualifier.cloned(), own.name(), Some(note))
+    });
+    let columns: Vec<Expr> = columns.collect();
+    if !is_changed {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(LogicalPlan::Projection(Projection::try_new(columns, term.clone())?))))
 }
 
 fn check_query(query: &RecursiveQuery) -> std::result::Result<(), SqlError> {

@@ -239,11 +239,12 @@ fn physical_plan(
     computed(analytics, cancel, move || {
         interrupt::check()?;
         let memory = &state.runtime_env().memory_pool;
+        let logical = super::window_keys::apart(logical).map_err(sql_error)?;
+        let logical = super::recursive_types::noted_alike(logical).map_err(sql_error)?;
         let bytes = super::complexity::bytes(&logical);
         let reserved = super::memory::reserve(memory, "a plan", bytes).map_err(sql_error)?;
         let kept_bytes = super::complexity::kept_bytes(&logical);
         let logical = super::long_values::computed_later(logical).map_err(sql_error)?;
-        let logical = super::window_keys::apart(logical).map_err(sql_error)?;
         let planning = state.query_planner().create_physical_plan(&logical, state.as_ref());
         let planned = super::memory::folding(|| futures::executor::block_on(planning));
         let bounded = planned.and_then(|plan| super::memory::bounded(plan, memory));

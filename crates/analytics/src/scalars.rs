@@ -17,7 +17,6 @@ mod inference;
 mod json;
 mod kinds;
 mod lists;
-mod notes;
 mod operands;
 mod ours;
 mod plain;

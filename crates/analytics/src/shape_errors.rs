@@ -32,7 +32,8 @@ pub(super) fn refused(message: &str) -> Option<SqlError> {
         let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
         return with(SqlState::INVALID_COLUMN_REFERENCE, message.into());
     }
-    // What a filter cannot have and nothing has refused before.
+    // The optimizer says so of window functions, aggregates and grouping sets in a condition; the planner has refused the
+    // latter two before, and window functions in all but some subqueries.
     if message.contains("Unsupported predicate type") {
         return with(SqlState(*b"42P20"), "window functions are not allowed in WHERE".into());
     }

@@ -456,12 +456,12 @@ fn make_date(cells: &[Cell]) -> SqlResult<Cell> {
 fn time_of(cells: &[Cell], function: &str) -> SqlResult<i64> {
     let part = |n: usize| number_of(&cells[n], function).map(|f| f as i64);
     let (hour, minute, second) = (part(0)?, part(1)?, number_of(&cells[2], function)?);
-    let us = (hour * 60 + minute) * 60_000_000 + (second * 1e6).round_ties_even() as i64;
-    let is_in_range = (0..=24).contains(&hour) && (0..60).contains(&minute) && (0.0..=60.0).contains(&second);
-    match is_in_range && us <= US_PER_DAY {
-        true => Ok(us),
-        false => Err(out_of_range("time", format!("{hour}:{minute:02}:{second}"))),
+    let refused = || out_of_range("time", format!("{hour}:{minute:02}:{second}"));
+    if !(0..=24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..=60.0).contains(&second) {
+        return Err(refused());
     }
+    let us = (hour * 60 + minute) * 60_000_000 + (second * 1e6).round_ties_even() as i64;
+    if us <= US_PER_DAY { Ok(us) } else { Err(refused()) }
 }
 
 fn make_time(cells: &[Cell]) -> SqlResult<Cell> {

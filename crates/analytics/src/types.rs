@@ -60,14 +60,9 @@ fn written(data_type: DataType) -> Option<String> {
     })
 }
 
-/// How a result column is shown: its own type if it comes straight from a table's column.
+/// The type of a field's values: what it notes, or else what Arrow's type says.
 pub(super) fn shown_type(field: &Field) -> DataType {
-    let of_elements = || match element_type(field.data_type())? {
-        // An array of arrays is an array of several dimensions.
-        several @ DataType::Array(_) => Some(several),
-        one => Element::of(one).map(DataType::Array),
-    };
-    let plain = of_elements().unwrap_or_else(|| from_arrow(field.data_type()));
+    let plain = from_arrow(field.data_type());
     let Some(noted) = field.metadata().get(TYPE_KEY) else { return plain };
     match plain {
         DataType::Text => read(noted).unwrap_or(plain),
@@ -123,6 +118,16 @@ pub(super) fn is_label(arrow: &Arrow) -> bool {
 pub(super) fn element_type(list: &Arrow) -> Option<DataType> {
     match list {
         Arrow::List(of) | Arrow::LargeList(of) | Arrow::FixedSizeList(of, _) => Some(shown_type(of)),
+        _ => None,
+    }
+}
+
+/// The type of what the lists inside each other hold; `None` if it is no list.
+pub(super) fn innermost_type(list: &Arrow) -> Option<DataType> {
+    match list {
+        Arrow::List(of) | Arrow::LargeList(of) | Arrow::FixedSizeList(of, _) => {
+            innermost_type(of.data_type()).or_else(|| Some(shown_type(of)))
+        }
         _ => None,
     }
 }

@@ -81,8 +81,11 @@ fn taken_apart(array: &ArrayRef) -> Option<(Ranges, ArrayRef)> {
     }
 }
 
+/// A part of a batch shares the values of the whole batch: only its own are taken.
 fn of_list<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> (Ranges, ArrayRef) {
     let ends = lists.value_offsets();
-    let range = |row| lists.is_valid(row).then(|| (ends[row].as_usize(), ends[row + 1].as_usize()));
-    ((0..lists.len()).map(range).collect(), lists.values().clone())
+    let (first, last) = (ends[0].as_usize(), ends[lists.len()].as_usize());
+    let end = |at: usize| ends[at].as_usize() - first;
+    let range = |row| lists.is_valid(row).then(|| (end(row), end(row + 1)));
+    ((0..lists.len()).map(range).collect(), lists.values().slice(first, last - first))
 }

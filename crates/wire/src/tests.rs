@@ -180,7 +180,7 @@ fn arrays_as_texts_are_written_as_postgresql_writes_them() {
 }
 
 #[test]
-fn rows_and_nested_lists_are_text() {
+fn rows_and_nested_lists_have_a_text_form() {
     let names: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("b,c"), Some("")]));
     let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), Some(2), None, Some(4)]));
     let field = |name: &str, array: &ArrayRef| Arc::new(Field::new(name, array.data_type().clone(), true));

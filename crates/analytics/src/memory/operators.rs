@@ -438,7 +438,8 @@ fn spread_projection(
     });
     let work = Work::Slice(Slices::Constants(bytes));
     let input = Arc::new(BoundExec { input: projection.input().clone(), work });
-    let bounded = ProjectionExec::try_new(exprs.collect::<Vec<_>>(), input)?;
+    let exprs = exprs.collect::<Vec<_>>();
+    let bounded = ProjectionExec::try_new_with_schema_metadata(exprs, input, &projection.schema())?;
     Ok(Transformed::yes(Arc::new(bounded)))
 }
 

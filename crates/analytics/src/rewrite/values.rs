@@ -1,7 +1,8 @@
 //! VALUES whose columns hold moments, intervals, JSON, arrays and the like: a literal without a type of its own, or NULL, is one of
 //! them there.
 //!
-//! The planner finds a common type of a number and a text itself; of these and a text it has none.
+//! The planner finds a common type of a number and a text itself; of these and a text it has none. Nor has it one of texts with
+//! a limit (`varchar(5)`) and others.
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Query, SetExpr, TypedString, Value, VisitorMut};
 use sql::walk::{NodeMut, WalkMut};
@@ -31,32 +32,40 @@ impl VisitorMut for Literals {
     }
 }
 
-/// A column of texts of which some have a limit: NULL is one of them, and beside any other value none has a limit.
+/// A column in which some cells are cast to a text of limited length. Where all are of the same limit, NULL is cast to it; else
+/// every limit is dropped, as the column has none then.
 fn without_limits(mut cells: Vec<&mut Expr>) {
-    let Some(limited) = cells.iter().find_map(|e| limited_as(e)) else { return };
-    let is_null = |e: &Expr| matches!(e, Expr::Value(v) if v.value == Value::Null);
-    let are_of_one = cells.iter().all(|e| is_null(e) || limited_as(e).is_some_and(|t| t == limited));
+    let Some((own, written)) = cells.iter().find_map(|e| limited_as(e)) else { return };
+    let are_of_one = cells.iter().all(|e| is_null(e) || limited_as(e).is_some_and(|(other, _)| other == own));
     for e in &mut cells {
-        let written = match limited_as(e) {
-            None if are_of_one => format!("CAST({e} AS {limited})"),
-            // A cast would keep the limit.
+        let made = match limited_as(e) {
+            None if are_of_one => format!("CAST({e} AS {written})"),
+            // A cast to text would keep what the planner notes of the limit.
             Some(_) if !are_of_one => format!("({e} || '')"),
             _ => continue,
         };
-        if let Ok(made) = sql::parse::parse_expr(&written) {
+        if let Ok(made) = sql::parse::parse_expr(&made) {
             **e = made;
         }
     }
 }
 
-/// The type to which a value is cast, if it is a text of limited length.
-fn limited_as(e: &Expr) -> Option<String> {
+fn is_null(e: &Expr) -> bool {
+    match e {
+        Expr::Nested(inner) => is_null(inner),
+        Expr::Value(value) => value.value == Value::Null,
+        _ => false,
+    }
+}
+
+/// The type to which a value is cast, and how it is written, if it is a text of limited length.
+fn limited_as(e: &Expr) -> Option<(base::DataType, String)> {
     match e {
         Expr::Nested(inner) => limited_as(inner),
         Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
-            let own = sql::names::data_type(data_type);
-            matches!(own, Ok(base::DataType::Varchar { .. } | base::DataType::Char { .. }))
-                .then(|| data_type.to_string())
+            let own = sql::names::data_type(data_type).ok()?;
+            matches!(own, base::DataType::Varchar { .. } | base::DataType::Char { .. })
+                .then(|| (own, data_type.to_string()))
         }
         _ => None,
     }

@@ -1,6 +1,6 @@
 //! The type of an expression, from what it is made of.
 
-use super::super::fields;
+use super::super::{fields, types};
 use super::kinds::{Kind, kind_of_field};
 use super::{evaluated, functions};
 use base::DataType;
@@ -63,12 +63,12 @@ pub(crate) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
         Ok(field) => kind_of_field(&field),
         Err(_) => Kind::Foreign,
     };
-    // What one of several values is keeps the notes of none of them.
+    // A CASE keeps the notes of none of its values, and NULLIF not that of its first.
     let of_one = |values: &mut dyn Iterator<Item = &Expr>| {
         values
             .map(|e| kind_of(e, schema))
             .find(|k| *k != Kind::Unknown)
-            .filter(|k| matches!(k, Kind::Known(DataType::Uuid | DataType::Json)))
+            .filter(|k| matches!(k, Kind::Known(own) if types::is_kept_by_choice(*own)))
     };
     let noted = match e {
         _ if kind != Kind::Known(DataType::Text) => None,
@@ -76,9 +76,7 @@ pub(crate) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
             let otherwise = case.else_expr.iter().map(|e| e.as_ref());
             of_one(&mut case.when_then_expr.iter().map(|(_, then)| then.as_ref()).chain(otherwise))
         }
-        Expr::ScalarFunction(f) if ["coalesce", "greatest", "least", "nullif"].contains(&f.name()) => {
-            of_one(&mut f.args.iter())
-        }
+        Expr::ScalarFunction(f) if f.name() == "nullif" => of_one(&mut f.args.iter()),
         _ => None,
     };
     noted.unwrap_or(kind)

@@ -1,4 +1,5 @@
-//! Functions that the library computes otherwise, or in another type: NULLIF, those of angles, divisors, `date_bin`.
+//! Functions that the library computes otherwise, or in another type: NULLIF, GREATEST and LEAST, those of angles, divisors,
+//! `date_bin`.
 
 use super::evaluated::{Computation, SpanOperation, call};
 use super::functions::{DOUBLE, double, is_integer};

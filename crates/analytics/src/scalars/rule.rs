@@ -7,7 +7,7 @@ use super::super::{bytes_functions, exact_aggregates};
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind, kind_of_field};
-use super::{bits, extracts, functions, json, lists, notes, operands, ours, typing, zoned};
+use super::{bits, extracts, functions, json, lists, operands, ours, typing, zoned};
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::DataType as Arrow;
@@ -129,7 +129,7 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
         // Types of inputs may have changed too.
         let node = node.map_data(LogicalPlan::recompute_schema)?;
         let node = node.map_data(|node| Ok(operands::of_one_type(node)))?;
-        node.map_data(exact_aggregates::settle)?.map_data(notes::noted)
+        node.map_data(exact_aggregates::settle)
     })?;
     Ok(settled.data)
 }

@@ -15,7 +15,7 @@ use super::lists;
 use base::error::SqlResult;
 use base::{DataType, SqlError, SqlState};
 pub(super) use casts::{as_text, cast};
-pub(super) use constants::{constant, converted, folded, is_of_labels, literal, metadata, narrowed};
+pub(super) use constants::{constant, converted, folded, is_of_labels, literal, narrowed};
 use constants::{native, null};
 use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::common::ExprSchema;
@@ -63,7 +63,7 @@ pub(super) fn binary(
             Ok(None)
         }
         O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq | O::IsDistinctFrom | O::IsNotDistinctFrom => {
-            compare(operator, left, right, schema, is_written)
+            compare(operator, left, right, schema)
         }
         O::Plus | O::Minus | O::Multiply | O::Divide | O::Modulo => {
             let made = arithmetic(operator, left, right, schema, is_written)?;
@@ -82,13 +82,7 @@ pub(super) fn binary(
     }
 }
 
-fn compare(
-    operator: Operator,
-    left: &Expr,
-    right: &Expr,
-    schema: &dyn ExprSchema,
-    is_written: bool,
-) -> Settled {
+fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
     let mut changed = false;
     let mut settled = |e: &Expr| -> SqlResult<Expr> {
         let folded = folded(e)?;
@@ -103,13 +97,6 @@ fn compare(
             return Ok(typed.map(|sides| plain(operator, sides[0].clone(), sides[1].clone())));
         }
         (Kind::Unknown, Kind::Unknown) => return Ok(None),
-        // What is a text as far as is known yet may turn out to be a `uuid` that was chosen among several.
-        (Kind::Known(DataType::Text), Kind::Unknown | Kind::Known(DataType::Uuid))
-        | (Kind::Unknown | Kind::Known(DataType::Uuid), Kind::Known(DataType::Text))
-            if is_written =>
-        {
-            return Ok(changed.then(|| plain(operator, left, right)));
-        }
         (Kind::Unknown, known) => {
             left = literal(&left, known)?;
             a = known;

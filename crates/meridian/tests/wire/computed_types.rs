@@ -3,7 +3,7 @@
 use crate::server::*;
 use tokio_postgres::types::Type;
 
-const ROWS: &str = "INSERT INTO p VALUES \
+const ROWS: &str = "INSERT INTO p (id, o, j, us) VALUES \
     ('00000000-0000-0000-0000-000000000001', NULL, '{\"a\":1}', '{00000000-0000-0000-0000-000000000003}'), \
     ('00000000-0000-0000-0000-000000000002', '00000000-0000-0000-0000-000000000001', NULL, NULL)";
 
@@ -12,7 +12,7 @@ const ROWS: &str = "INSERT INTO p VALUES \
 async fn what_chooses_among_uuids_is_one() {
     let server = Server::start();
     let client = server.session(0).await;
-    run(&client, "CREATE TABLE p (id UUID PRIMARY KEY, o UUID, j JSON, us UUID[])").await;
+    run(&client, "CREATE TABLE p (id UUID PRIMARY KEY, o UUID, j JSON, us UUID[], n INT)").await;
     run(&client, ROWS).await;
     for (sql, wanted) in [
         ("SELECT coalesce(o, id) FROM p", Type::UUID),
@@ -31,6 +31,8 @@ async fn what_chooses_among_uuids_is_one() {
         ("SELECT unnest(array[id, o]) FROM p", Type::UUID),
         ("SELECT array_agg(id) FROM p", Type::UUID_ARRAY),
         ("SELECT array_agg(DISTINCT coalesce(o, id)) FROM p", Type::UUID_ARRAY),
+        ("SELECT array_agg(id), avg(n) FROM p", Type::UUID_ARRAY),
+        ("SELECT id FROM p UNION ALL SELECT CASE WHEN o IS NULL THEN id END FROM p", Type::UUID),
         ("SELECT array(SELECT id FROM p ORDER BY id)", Type::UUID_ARRAY),
         ("SELECT array[id, o] FROM p", Type::UUID_ARRAY),
         ("SELECT us || id FROM p", Type::UUID_ARRAY),
@@ -49,9 +51,21 @@ async fn what_chooses_among_uuids_is_one() {
             "",
         ),
         ("SELECT count(*) FROM p WHERE id IN (SELECT coalesce(o, id) FROM p)", "1"),
+        // What another value beside it makes of the plan changes nothing.
         (
-            "SELECT count(*) FROM p a WHERE id = (SELECT CASE WHEN true THEN id END FROM p b WHERE b.id = a.id)",
-            "2",
+            "SELECT count(*) FROM (SELECT CASE WHEN o IS NULL THEN id ELSE o END k, avg(n) FROM p GROUP BY 1) q \
+             WHERE k = '00000000-0000-0000-0000-000000000001'",
+            "1",
+        ),
+        (
+            "WITH RECURSIVE r (x, n) AS (SELECT CASE WHEN o IS NULL THEN id ELSE o END, 1 FROM p \
+             UNION ALL SELECT x, n + 1 FROM r WHERE n < 3) SELECT count(*), count(DISTINCT x) FROM r",
+            "6|1",
+        ),
+        (
+            "WITH RECURSIVE r (x, n) AS (SELECT id, 1 FROM p WHERE o IS NULL \
+             UNION ALL SELECT CASE WHEN n > 0 THEN x END, n + 1 FROM r WHERE n < 3) SELECT count(x) FROM r",
+            "3",
         ),
         ("SELECT count(*) FROM p a JOIN p b ON coalesce(a.o, a.id) = b.id", "2"),
         (
@@ -66,6 +80,8 @@ async fn what_chooses_among_uuids_is_one() {
         let error = client.simple_query(sql).await.unwrap_err();
         assert_eq!(state(&error), "42883", "{sql}");
     }
+    let error = client.simple_query("SELECT array[id, 'none'] FROM p").await.unwrap_err();
+    assert_eq!(state(&error), "22P02");
     // A table and a view keep the type.
     run(&client, "CREATE TABLE made AS SELECT coalesce(o, id) AS k, array_agg(id) AS ids FROM p GROUP BY 1")
         .await;
@@ -76,4 +92,13 @@ async fn what_chooses_among_uuids_is_one() {
         let types: Vec<Type> = prepared.columns().iter().map(|c| c.type_().clone()).collect();
         assert_eq!(types, [Type::UUID, Type::UUID_ARRAY], "{relation}");
     }
+    // A table has no arrays of several dimensions, and a cursor gives them as a query does.
+    let error =
+        client.simple_query("CREATE TABLE several AS SELECT array[array['a'], array['b']] AS a").await;
+    assert_eq!(state(&error.unwrap_err()), "0A000");
+    run(&client, "BEGIN; DECLARE c CURSOR FOR SELECT array[array[1, 2], array[3, 4]]").await;
+    assert_eq!(value(&client, "FETCH c").await, "{{1,2},{3,4}}");
+    run(&client, "COMMIT").await;
+    let error = client.simple_query("SELECT make_time(100000000000000, 0, 0)").await.unwrap_err();
+    assert_eq!(state(&error), "22008");
 }

@@ -42,7 +42,7 @@ pub(super) fn null(kind: Kind) -> Expr {
     Expr::Literal(value, metadata(kind))
 }
 
-pub(in super::super) fn metadata(kind: Kind) -> Option<FieldMetadata> {
+pub(super) fn metadata(kind: Kind) -> Option<FieldMetadata> {
     let field = field_of("", kind);
     (!field.metadata().is_empty()).then(|| FieldMetadata::from(field.metadata()))
 }

@@ -1,4 +1,5 @@
-//! Operators as the planner and as rows have them, and what is known of their operands at once.
+//! Small parts of the rules for operators: an operator as the planner and as rows have it, and tests of operands that are
+//! constants (NULL, a moment at which a day begins).
 
 use super::super::super::types;
 use super::super::evaluated::{Computation, call};
