@@ -5,7 +5,7 @@
 
 use super::Session;
 use super::planned::Planned;
-use crate::catching_up::{CatchingUp, PAUSE, WITHIN};
+use crate::catching_up::{AT_LEAST, CatchingUp, PAUSE, WITHIN};
 use crate::gateway::Gateway;
 use crate::response::Response;
 use base::SqlError;
@@ -42,7 +42,8 @@ impl Gateway {
                     tokio::time::sleep(PAUSE).await;
                 }
             };
-            _ = tokio::time::timeout(WITHIN.saturating_sub(gone), done.get_or_init(newest)).await;
+            let patience = WITHIN.saturating_sub(gone).max(AT_LEAST);
+            _ = tokio::time::timeout(patience, done.get_or_init(newest)).await;
         }
         done.initialized()
     }
