@@ -84,14 +84,17 @@ impl Argument {
     }
 }
 
-/// Arguments of `lag` and `lead` of a label, whose default is one too. `None` for others. Errors: 22P02.
+/// Arguments of `lag` and `lead` of labels, `uuid` or `json`, whose default is one too. `None` for others. Errors: 22P02.
 pub(super) fn with_typed_default(
     arguments: &[Expr],
     schema: &dyn ExprSchema,
 ) -> datafusion::common::Result<Option<Vec<Expr>>> {
     let [of, distance, default] = arguments else { return Ok(None) };
     let (kind, default_kind) = (inference::kind_of(of, schema), inference::kind_of(default, schema));
-    if !matches!(kind.family(), kinds::Family::Label(_)) || default_kind != kinds::Kind::Unknown {
+    // What the planner would take for any text.
+    let is_ours =
+        matches!(kind.family(), kinds::Family::Label(_) | kinds::Family::Uuid | kinds::Family::Json);
+    if !is_ours || default_kind != kinds::Kind::Unknown {
         return Ok(None);
     }
     let typed = typing::literal(default, kind);
