@@ -2,21 +2,30 @@
 //!
 //! KEEPS: what is read is what `psql` reads for `\d`. Roles, their passwords and privileges are not part of it.
 
+mod comments;
+mod sequences;
+mod views;
+
 use crate::manifest::Statement;
 use crate::{literal, quoted, texts};
 use anyhow::{Context, bail};
+use sequences::Sequence;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::Client;
 
-/// A table that is there.
+/// A table or a materialized view that is there.
 pub struct Table {
     oid: String,
     pub schema: String,
     pub name: String,
     pub columns: Vec<Column>,
+    /// As an array of texts.
+    options: Option<String>,
 }
 
 pub struct Column {
+    /// As `pg_attribute.attnum`.
+    number: String,
     pub name: String,
     data_type: String,
     not_null: bool,
@@ -51,54 +60,76 @@ impl Schema {
         }
         schema.before.extend(types(client).await?.into_iter().map(plain));
         schema.before.extend(domains(client).await?.into_iter().map(plain));
-        let sequences = sequences(client, &schema.tables).await?;
-        schema.before.extend(sequences.into_iter().map(plain));
+        let sequences = sequences::sequences(client).await?;
+        schema.before.extend(sequences.iter().filter_map(Sequence::made).map(plain));
         // Defaults call functions, and what these read is made later.
         let (alone, of_rows) = functions(client).await?;
         if !alone.is_empty() || !of_rows.is_empty() {
             schema.before.push(plain("SET check_function_bodies = off".into()));
         }
         schema.before.extend(alone.into_iter().map(plain));
+        let mut later = Vec::new();
         for table in &schema.tables {
-            let (made, indexes) = made(client, table).await?;
-            schema.before.push(made);
-            schema.after.extend(indexes.into_iter().map(plain));
+            let made = made(client, table, &sequences).await?;
+            schema.before.push(made.table);
+            schema.after.extend(made.indexes.into_iter().map(plain));
+            later.extend(made.later.into_iter().map(plain));
         }
-        schema.after.extend(of_rows.into_iter().map(plain));
-        schema.after.extend(counts(client, &schema.tables).await?.into_iter().map(plain));
+        // A foreign key needs a unique index of another table.
+        schema.after.extend(later);
+        let readers = views::readers(client, of_rows).await?;
+        schema.after.extend(readers.made.into_iter().map(plain));
+        for view in relations(client, 'm').await? {
+            schema
+                .after
+                .extend(indexes_of(client, &view).await?.into_iter().map(|index| plain(index.definition)));
+        }
+        schema.after.extend(readers.filled.into_iter().map(plain));
+        for sequence in &sequences {
+            schema.after.extend(sequence.given(&schema.tables).map(plain));
+            schema.after.push(plain(sequence.stands(client, &schema.tables).await?));
+        }
         // Rows that are restored were written when they fired.
         schema.after.extend(triggers(client).await?.into_iter().map(plain));
+        schema.after.extend(comments::comments(client).await?.into_iter().map(plain));
         Ok(schema)
     }
 }
 
 /// Tables of users, in the order of their names.
 pub async fn tables(client: &Client) -> anyhow::Result<Vec<Table>> {
+    relations(client, 'r').await
+}
+
+/// `kind`: as `pg_class.relkind`.
+async fn relations(client: &Client, kind: char) -> anyhow::Result<Vec<Table>> {
     let sql = format!(
-        "SELECT c.oid, n.nspname, c.relname FROM pg_catalog.pg_class c \
-         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND {OURS} ORDER BY 2, 3"
+        "SELECT c.oid, n.nspname, c.relname, c.reloptions FROM pg_catalog.pg_class c \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = '{kind}' AND {OURS} ORDER BY 2, 3"
     );
     let mut tables = Vec::new();
     for row in texts(client, &sql).await? {
-        let [Some(oid), Some(schema), Some(name)] = &row[..] else { bail!("a table has no name") };
+        let [Some(oid), Some(schema), Some(name), options] = &row[..] else { bail!("a table has no name") };
         let columns = columns(client, oid).await?;
-        tables.push(Table { oid: oid.clone(), schema: schema.clone(), name: name.clone(), columns });
+        let (oid, schema, name, options) = (oid.clone(), schema.clone(), name.clone(), options.clone());
+        tables.push(Table { oid, schema, name, columns, options });
     }
     Ok(tables)
 }
 
 async fn columns(client: &Client, table: &str) -> anyhow::Result<Vec<Column>> {
     let sql = format!(
-        "SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, \
+        "SELECT a.attnum, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, \
          pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attidentity, a.attgenerated \
          FROM pg_catalog.pg_attribute a \
          LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
          WHERE a.attrelid = {table} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
     );
     let column = |row: Vec<Option<String>>| {
-        let [name, data_type, not_null, default, identity, generated] =
-            <[Option<String>; 6]>::try_from(row).ok().context("a column has six fields")?;
+        let [number, name, data_type, not_null, default, identity, generated] =
+            <[Option<String>; 7]>::try_from(row).ok().context("a column has seven fields")?;
         Ok(Column {
+            number: number.context("a column has no number")?,
             name: name.context("a column has no name")?,
             data_type: data_type.context("a column has no type")?,
             not_null: not_null.as_deref() == Some("t"),
@@ -110,28 +141,30 @@ async fn columns(client: &Client, table: &str) -> anyhow::Result<Vec<Column>> {
     texts(client, &sql).await?.into_iter().map(column).collect()
 }
 
-impl Column {
-    /// Whether it is a `serial` column: its default counts a sequence that was made with the table.
-    fn is_serial(&self, table: &str) -> bool {
-        let sequence = format!("{table}_{}_seq", self.name);
-        let counts = |default: &String| default.starts_with("nextval('") && default.contains(&sequence);
-        self.identity.is_empty() && self.default.as_ref().is_some_and(counts)
+impl Table {
+    /// Quoted.
+    fn full_name(&self) -> String {
+        format!("{}.{}", quoted(&self.schema), quoted(&self.name))
     }
 }
 
-/// Functions and procedures: those that need no table, and those that give a table's rows.
-async fn functions(client: &Client) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+/// Functions and procedures: those that need no table, and those that give a table's rows, by their object id.
+async fn functions(client: &Client) -> anyhow::Result<(Vec<String>, BTreeMap<u64, String>)> {
     let sql = format!(
-        "SELECT pg_catalog.pg_get_functiondef(p.oid), \
+        "SELECT p.oid, pg_catalog.pg_get_functiondef(p.oid), \
          p.prorettype = 2249 AND pg_catalog.pg_get_function_result(p.oid) NOT LIKE 'TABLE(%' \
          FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
          WHERE p.prokind IN ('f', 'p') AND {OURS} ORDER BY p.oid"
     );
-    let (mut alone, mut of_rows) = (Vec::new(), Vec::new());
+    let (mut alone, mut of_rows) = (Vec::new(), BTreeMap::new());
     for row in texts(client, &sql).await? {
-        let [Some(definition), gives_rows] = &row[..] else { bail!("a function has no definition") };
-        let place = if gives_rows.as_deref() == Some("t") { &mut of_rows } else { &mut alone };
-        place.push(definition.clone());
+        let [Some(oid), Some(definition), gives_rows] = &row[..] else {
+            bail!("a function has no definition")
+        };
+        match gives_rows.as_deref() {
+            Some("t") => _ = of_rows.insert(oid.parse()?, definition.clone()),
+            _ => alone.push(definition.clone()),
+        }
     }
     Ok((alone, of_rows))
 }
@@ -209,131 +242,66 @@ async fn domains(client: &Client) -> anyhow::Result<Vec<String>> {
     Ok(made)
 }
 
-/// Sequences that belong to no column: the others are made with their tables.
-async fn sequences(client: &Client, tables: &[Table]) -> anyhow::Result<Vec<String>> {
-    let owned: BTreeSet<(String, String)> = tables
-        .iter()
-        .flat_map(|table| {
-            let own = table.columns.iter().filter(|c| !c.identity.is_empty() || c.is_serial(&table.name));
-            own.map(|column| (table.schema.clone(), format!("{}_{}_seq", table.name, column.name)))
-        })
-        .collect();
-    let sql = format!(
-        "SELECT n.nspname, c.relname, s.seqstart, s.seqincrement, \
-         pg_catalog.format_type(s.seqtypid, NULL), s.seqmin, s.seqmax, s.seqcache, s.seqcycle \
-         FROM pg_catalog.pg_sequence s \
-         JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid \
-         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE {OURS} ORDER BY 1, 2"
-    );
-    let mut made = Vec::new();
-    for row in texts(client, &sql).await? {
-        let row: Option<Vec<String>> = row.into_iter().collect();
-        let Some([schema, name, start, step, of, min, max, cache, cycles]) = row.as_deref() else {
-            bail!("a sequence has no name")
-        };
-        if !owned.contains(&(schema.clone(), name.clone())) {
-            let name = format!("{}.{}", quoted(schema), quoted(name));
-            let cycle = if cycles == "t" { "CYCLE" } else { "NO CYCLE" };
-            made.push(format!(
-                "CREATE SEQUENCE {name} AS {of} INCREMENT BY {step} MINVALUE {min} MAXVALUE {max} \
-                 START WITH {start} CACHE {cache} {cycle}"
-            ));
-        }
-    }
-    Ok(made)
+/// Statements that make a table.
+struct Made {
+    /// With all constraints but foreign keys.
+    table: Statement,
+    indexes: Vec<String>,
+    /// Foreign keys, and conditions that not all rows need pass.
+    later: Vec<String>,
 }
 
-/// Statements that let sequences go on where they stand.
-async fn counts(client: &Client, tables: &[Table]) -> anyhow::Result<Vec<String>> {
-    let mut made = Vec::new();
-    let sql = format!(
-        "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c \
-         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'S' AND {OURS} ORDER BY 1, 2"
-    );
-    let owned = tables.iter().flat_map(|table| {
-        let counted = table.columns.iter().filter(|c| !c.identity.is_empty() || c.is_serial(&table.name));
-        counted.map(move |column| (table, column))
-    });
-    let owners: BTreeMap<(String, String), (&Table, &Column)> = owned
-        .map(|(table, column)| {
-            let name = format!("{}_{}_seq", table.name, column.name);
-            ((table.schema.clone(), name), (table, column))
-        })
-        .collect();
-    for row in texts(client, &sql).await? {
-        let [Some(schema), Some(name)] = &row[..] else { bail!("a sequence has no name") };
-        let sequence = format!("{}.{}", quoted(schema), quoted(name));
-        let stands = texts(client, &format!("SELECT last_value, is_called FROM {sequence}")).await?;
-        let Some([Some(value), Some(is_called)]) = stands.first().map(Vec::as_slice) else {
-            bail!("the sequence {sequence} does not tell where it stands")
-        };
-        made.push(match owners.get(&(schema.clone(), name.clone())) {
-            None => format!("SELECT setval({}, {value}, {})", literal(&sequence), is_called == "t"),
-            // The sequence was made with its table, and was named then.
-            Some((table, column)) => {
-                let of = format!("{}.{}", quoted(&table.schema), quoted(&table.name));
-                let sequence = format!("pg_get_serial_sequence({}, {})", literal(&of), literal(&column.name));
-                format!("SELECT setval({sequence}, {value}, {})", is_called == "t")
-            }
-        });
-    }
-    Ok(made)
-}
-
-/// The statement that makes a table with its constraints, and those that make its indexes.
-async fn made(client: &Client, table: &Table) -> anyhow::Result<(Statement, Vec<String>)> {
-    let mut parts: Vec<String> = table.columns.iter().map(|column| of_column(table, column)).collect();
+async fn made(client: &Client, table: &Table, sequences: &[Sequence]) -> anyhow::Result<Made> {
+    let full_name = table.full_name();
+    let counted = |column: &Column| sequences.iter().find(|sequence| sequence.is_of(table, &column.number));
+    let mut parts: Vec<String> =
+        table.columns.iter().map(|column| of_column(column, counted(column))).collect();
     let sql = format!(
         "SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint \
          WHERE conrelid = {} AND contype IN ('p', 'u', 'c', 'f', 'x') ORDER BY contype DESC, conname",
         table.oid
     );
-    let (mut keys, mut checks) = (BTreeSet::new(), Vec::new());
+    let (mut keys, mut checks, mut later) = (BTreeSet::new(), Vec::new(), Vec::new());
     for row in texts(client, &sql).await? {
         let [Some(name), Some(kind), Some(definition)] = &row[..] else { bail!("a constraint has no name") };
+        let constraint = format!("CONSTRAINT {} {definition}", quoted(name));
         match kind.as_str() {
-            "p" | "u" => _ = keys.insert(name.clone()),
-            "c" => checks.push(format!("CONSTRAINT {} {definition}", quoted(name))),
-            _ => bail!(
-                "table {}.{} has a constraint that a backup cannot hold: {definition}",
-                table.schema,
-                table.name
-            ),
-        }
-    }
-    let full_name = format!("{}.{}", quoted(&table.schema), quoted(&table.name));
-    let mut indexes = Vec::new();
-    for index in indexes_of(client, table).await? {
-        let columns = index.columns.join(", ");
-        let name = quoted(&index.name);
-        match keys.contains(&index.name) {
-            true if index.is_primary => parts.push(format!("CONSTRAINT {name} PRIMARY KEY ({columns})")),
-            true => parts.push(format!("CONSTRAINT {name} UNIQUE ({columns})")),
-            // The definition names the index's expressions and its predicate, too.
-            false => indexes.push(index.definition),
+            "p" | "u" => {
+                keys.insert(name.clone());
+                parts.push(constraint);
+            }
+            // A table with rows may have one that not all of them pass.
+            "c" if definition.ends_with("NOT VALID") => {
+                later.push(format!("ALTER TABLE {full_name} ADD {constraint}"));
+            }
+            "c" => checks.push(constraint),
+            "f" => later.push(format!("ALTER TABLE {full_name} ADD {constraint}")),
+            _ => bail!("table {full_name} has a constraint that a backup cannot hold: {definition}"),
         }
     }
     parts.extend(checks);
-    let sql = format!("CREATE TABLE {full_name} ({})", parts.join(", "));
-    Ok((Statement { sql, placement: placement(client, table).await? }, indexes))
+    let indexes = indexes_of(client, table).await?.into_iter();
+    let indexes = indexes.filter(|index| !keys.contains(&index.name)).map(|index| index.definition).collect();
+    let placement = options_of(&full_name, table.options.as_deref())?;
+    let placement = (!placement.is_empty()).then_some(placement);
+    let table = Statement { sql: format!("CREATE TABLE {full_name} ({})", parts.join(", ")), placement };
+    Ok(Made { table, indexes, later })
 }
 
-fn of_column(table: &Table, column: &Column) -> String {
-    if column.is_serial(&table.name) {
-        let data_type = match column.data_type.as_str() {
-            "smallint" => "smallserial",
-            "bigint" => "bigserial",
-            _ => "serial",
-        };
-        return format!("{} {data_type}", quoted(&column.name));
-    }
+/// `counted`: the sequence of an identity column.
+fn of_column(column: &Column, counted: Option<&Sequence>) -> String {
     let mut text = format!("{} {}", quoted(&column.name), column.data_type);
     if column.not_null {
         text.push_str(" NOT NULL");
     }
     match column.identity.as_str() {
-        "a" => text.push_str(" GENERATED ALWAYS AS IDENTITY"),
-        "d" => text.push_str(" GENERATED BY DEFAULT AS IDENTITY"),
+        identity @ ("a" | "d") => {
+            let given = if identity == "a" { "ALWAYS" } else { "BY DEFAULT" };
+            text.push_str(&format!(" GENERATED {given} AS IDENTITY"));
+            if let Some(sequence) = counted {
+                text.push_str(&format!(" ({})", sequence.options));
+            }
+        }
         _ => {
             if let Some(default) = &column.default {
                 text.push_str(&match column.is_generated {
@@ -348,50 +316,31 @@ fn of_column(table: &Table, column: &Column) -> String {
 
 struct Index {
     name: String,
-    is_primary: bool,
     /// CREATE INDEX.
     definition: String,
-    /// Quoted.
-    columns: Vec<String>,
 }
 
 async fn indexes_of(client: &Client, table: &Table) -> anyhow::Result<Vec<Index>> {
     let sql = format!(
-        "SELECT i.indexrelid, c.relname, i.indisprimary, i.indnatts, pg_catalog.pg_get_indexdef(i.indexrelid) FROM pg_catalog.pg_index i \
+        "SELECT c.relname, pg_catalog.pg_get_indexdef(i.indexrelid) FROM pg_catalog.pg_index i \
          JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = {} ORDER BY c.relname",
         table.oid
     );
     let mut indexes = Vec::new();
     for row in texts(client, &sql).await? {
-        let [Some(oid), Some(name), Some(is_primary), Some(count), Some(definition)] = &row[..] else {
-            bail!("an index has no name")
-        };
-        let mut columns = Vec::new();
-        for nth in 1..=count.parse::<u32>().context("an index has no columns")? {
-            let sql = format!("SELECT pg_catalog.pg_get_indexdef({oid}, {nth}, false)");
-            let found = texts(client, &sql).await?;
-            let found = found.into_iter().flatten().next().flatten().context("an index has no column")?;
-            // Quoted or not, by what answers.
-            let bare = found.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            columns.push(quoted(&bare.map_or(found.clone(), |bare| bare.replace("\"\"", "\""))));
-        }
-        let (is_primary, definition) = (is_primary == "t", definition.clone());
-        indexes.push(Index { name: name.clone(), is_primary, definition, columns });
+        let [Some(name), Some(definition)] = &row[..] else { bail!("an index has no definition") };
+        indexes.push(Index { name: name.clone(), definition: definition.clone() });
     }
     Ok(indexes)
 }
 
-/// Where the table lives, as options of CREATE TABLE.
-async fn placement(client: &Client, table: &Table) -> anyhow::Result<Option<String>> {
-    let sql = format!("SELECT reloptions FROM pg_catalog.pg_class WHERE oid = {}", table.oid);
-    let found = texts(client, &sql).await?.into_iter().flatten().next().flatten();
-    let Some(text) = found else { return Ok(None) };
-    let options = options(&text).with_context(|| {
-        format!("table {}.{} has options that cannot be read: {text}", table.schema, table.name)
-    })?;
-    let options = options.into_iter().map(|(name, value)| format!("{name} = {}", literal(&value)));
-    let options: Vec<String> = options.collect();
-    Ok((!options.is_empty()).then(|| format!("WITH ({})", options.join(", "))))
+/// A relation's options, as they stand in the statement that makes it: of a table, where it lives. Empty if it has none.
+fn options_of(name: &str, text: Option<&str>) -> anyhow::Result<String> {
+    let Some(text) = text else { return Ok(String::new()) };
+    let found = options(text).with_context(|| format!("{name} has options that cannot be read: {text}"))?;
+    let found: Vec<String> =
+        found.into_iter().map(|(name, value)| format!("{name} = {}", literal(&value))).collect();
+    Ok(if found.is_empty() { String::new() } else { format!("WITH ({})", found.join(", ")) })
 }
 
 /// `{home_by=region,"home_map=us=1,eu=2"}`, an array of texts.

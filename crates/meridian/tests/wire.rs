@@ -104,6 +104,8 @@ mod scripts;
 mod server;
 #[path = "wire/shapes.rs"]
 mod shapes;
+#[path = "wire/signals.rs"]
+mod signals;
 #[path = "wire/statements.rs"]
 mod statements;
 #[path = "wire/table_locks.rs"]

@@ -197,10 +197,19 @@ impl Conversation {
     /// An error inside a sequence: the client hears of it at once, and nothing counts before its Sync.
     async fn refuse(&mut self, stream: &mut Stream, error: &SqlError) -> Result<(), Ended> {
         self.session.fail().await;
+        self.end_with_session(error)?;
         self.send_notices(stream)?;
         stream.error(error)?;
         self.skipping = true;
         stream.flush().await
+    }
+
+    /// A statement that was ended together with its session: the client hears why the session ended.
+    fn end_with_session(&self, error: &SqlError) -> Result<(), Ended> {
+        match self.session.mailbox().ending() {
+            Some(why) if error.state == SqlState::QUERY_CANCELED => Err(Ended::Refused(why)),
+            _ => Ok(()),
+        }
     }
 
     /// The end of a sequence, at which it takes effect.
@@ -213,8 +222,9 @@ impl Conversation {
 
     /// Ends what is answered as a whole: an error, if there is one, and that the next message may come.
     async fn answer(&mut self, stream: &mut Stream, result: SqlResult<()>) -> Result<(), Ended> {
-        if result.is_err() {
+        if let Err(error) = &result {
             self.session.fail().await;
+            self.end_with_session(error)?;
         }
         self.after_statement(stream)?;
         if let Err(error) = result {

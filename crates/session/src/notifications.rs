@@ -11,12 +11,12 @@
 
 use base::databases::{DatabaseId, Databases};
 use base::error::{SqlResult, SqlState};
+use base::roles::RoleId;
 use base::schema::Catalog;
 use base::{Datum, SqlError};
 use sql::cancel::CancelHandle;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tokio::sync::Notify;
 
 /// Bytes that wait for one session, whose client is in a transaction or does not read.
@@ -103,8 +103,27 @@ pub struct Notifications {
 /// A session of the process.
 struct Connected {
     database: DatabaseId,
+    /// The role that logged in; `None`: no role was ever created.
+    role: Option<RoleId>,
     mailbox: Arc<Mailbox>,
     cancel: CancelHandle,
+}
+
+/// Why a session ends that its client does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    DatabaseDropped,
+    Terminated,
+}
+
+impl Ending {
+    pub fn error(self) -> SqlError {
+        let why = match self {
+            Ending::DatabaseDropped => "because its database was dropped",
+            Ending::Terminated => "due to administrator command",
+        };
+        SqlError::new(SqlState::ADMIN_SHUTDOWN, format!("terminating connection {why}"))
+    }
 }
 
 /// What waits for one session.
@@ -112,8 +131,8 @@ struct Connected {
 pub struct Mailbox {
     waiting: Mutex<Waiting>,
     arrived: Notify,
-    has_ended: AtomicBool,
-    ending: Notify,
+    ending: OnceLock<Ending>,
+    ends: Notify,
 }
 
 #[derive(Default)]
@@ -134,24 +153,29 @@ impl Mailbox {
         }
     }
 
-    /// The session has to end: its database is gone.
-    pub(crate) fn end(&self) {
-        self.has_ended.store(true, Ordering::Release);
-        self.ending.notify_waiters();
+    /// The session has to end; the first reason is the one that counts.
+    pub(crate) fn end(&self, why: Ending) {
+        _ = self.ending.set(why);
+        self.ends.notify_waiters();
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.has_ended.load(Ordering::Acquire)
+        self.ending.get().is_some()
+    }
+
+    /// Why the session has to end, if it has to.
+    pub fn ending(&self) -> Option<SqlError> {
+        self.ending.get().map(|why| why.error())
     }
 
     /// Waits until the session has to end; answers why.
     pub async fn ended(&self) -> SqlError {
         loop {
-            let ending = self.ending.notified();
-            if self.has_ended() {
-                return gone();
+            let ends = self.ends.notified();
+            if let Some(error) = self.ending() {
+                return error;
             }
-            ending.await;
+            ends.await;
         }
     }
 
@@ -180,11 +204,6 @@ pub(crate) fn known_databases(catalog: &Catalog) -> Option<&Databases> {
     (catalog.version > 0).then_some(catalog.databases.as_ref())
 }
 
-/// A session's database is gone.
-pub(crate) fn gone() -> SqlError {
-    SqlError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection because its database was dropped")
-}
-
 /// A session that may listen; dropping it ends that.
 pub(crate) struct Listener {
     all: Arc<Notifications>,
@@ -198,10 +217,11 @@ impl Listener {
         all: Arc<Notifications>,
         process_id: i32,
         database: DatabaseId,
+        role: Option<RoleId>,
         cancel: CancelHandle,
     ) -> Listener {
         let mailbox: Arc<Mailbox> = Arc::default();
-        let connected = Connected { database, mailbox: mailbox.clone(), cancel };
+        let connected = Connected { database, role, mailbox: mailbox.clone(), cancel };
         all.connected().insert(process_id, connected);
         Listener { all, process_id, database, mailbox }
     }
@@ -338,9 +358,24 @@ impl Notifications {
         let Some(databases) = known_databases(catalog) else { return };
         for session in self.connected().values() {
             if !databases.all.contains_key(&session.database) {
-                session.mailbox.end();
+                session.mailbox.end(Ending::DatabaseDropped);
                 session.cancel.cancel();
             }
+        }
+    }
+
+    /// Who logged in as a process, if it is a session of this one.
+    pub(crate) fn role_of(&self, process: i32) -> Option<Option<RoleId>> {
+        self.connected().get(&process).map(|session| session.role)
+    }
+
+    /// Ends what a session does, and the session itself if a reason is given.
+    pub(crate) fn signal(&self, process: i32, ending: Option<Ending>) {
+        if let Some(session) = self.connected().get(&process) {
+            if let Some(why) = ending {
+                session.mailbox.end(why);
+            }
+            session.cancel.cancel();
         }
     }
 }
@@ -350,7 +385,7 @@ mod tests {
     use super::*;
 
     fn listener(all: &Arc<Notifications>, process: i32, database: u32) -> Listener {
-        Listener::new(all.clone(), process, DatabaseId(database), CancelHandle::default())
+        Listener::new(all.clone(), process, DatabaseId(database), None, CancelHandle::default())
     }
 
     #[test]

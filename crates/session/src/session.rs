@@ -44,10 +44,12 @@ mod prepared;
 mod programs;
 mod query;
 mod read;
+mod remaking;
 mod replicas;
 mod returning;
 mod rich;
 mod roles;
+mod signals;
 mod routines;
 mod running;
 mod sequences;
@@ -157,10 +159,10 @@ impl Session {
             settings = settings.without_clocks();
         }
         let cancel = CancelHandle::default();
-        let listener =
-            Listener::new(gateway.notifications.clone(), activity.process, database_id, cancel.clone());
+        let (login, all) = (roles::Login::new(user, &known.roles), gateway.notifications.clone());
+        let listener = Listener::new(all, activity.process, database_id, login.role, cancel.clone());
         Session {
-            login: roles::Login::new(user, &known.roles),
+            login,
             database,
             settings,
             token: Token::default(),
@@ -329,8 +331,8 @@ impl Session {
     }
 
     fn refuse_if_failed(&mut self, statement: &Statement) -> SqlResult<()> {
-        if self.told.listener.mailbox.has_ended() {
-            return Err(crate::notifications::gone());
+        if let Some(error) = self.told.listener.mailbox.ending() {
+            return Err(error);
         }
         if !matches!(statement, Statement::Rollback { .. }) {
             self.check_advisory()?;

@@ -93,6 +93,15 @@ pub struct Rewrite {
     pub to: TableId,
     /// Columns that get other values, computed over the old row; the others keep theirs.
     pub set: Vec<(usize, Expr)>,
+    /// Columns that number the rows: by sequences that come with the change and go on behind them.
+    pub numbered: Vec<usize>,
+}
+
+impl Rewrite {
+    /// A table's rows as they are.
+    fn of(table: &Arc<Table>) -> Rewrite {
+        Rewrite { from: table.clone(), to: table.id, set: Vec::new(), numbered: Vec::new() }
+    }
 }
 
 /// What a table's columns and constraints bring beside themselves.

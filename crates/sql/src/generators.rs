@@ -298,15 +298,23 @@ impl Generators {
             given.count += 1;
             super::given::note(sequence.id, value, self.told.drawn(given));
         }
-        value.ok_or_else(|| {
-            let (name, limits) = (&sequence.name, sequence.limits);
-            let bound = match sequence.increment > 0 {
-                true => format!("maximum value of sequence \"{name}\" ({})", limits.max),
-                false => format!("minimum value of sequence \"{name}\" ({})", limits.min),
-            };
-            SqlError::new(SqlState(*b"2200H"), format!("nextval: reached {bound}"))
-        })
+        value.ok_or_else(|| at_its_end(sequence))
     }
+}
+
+/// What a sequence gives behind so many values, counted from its declared start. Errors: 2200H.
+pub fn nth(sequence: &Sequence, count: i64) -> Result<i64, SqlError> {
+    let value = sequence.limits.nth(sequence.start, sequence.increment, count);
+    value.ok_or_else(|| at_its_end(sequence))
+}
+
+fn at_its_end(sequence: &Sequence) -> SqlError {
+    let (name, limits) = (&sequence.name, sequence.limits);
+    let bound = match sequence.increment > 0 {
+        true => format!("maximum value of sequence \"{name}\" ({})", limits.max),
+        false => format!("minimum value of sequence \"{name}\" ({})", limits.min),
+    };
+    SqlError::new(SqlState(*b"2200H"), format!("nextval: reached {bound}"))
 }
 
 impl Telling {

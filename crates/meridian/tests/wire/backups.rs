@@ -156,3 +156,85 @@ async fn a_backup_of_a_cluster_in_use_is_one_cut_and_is_restored_into_an_empty_o
     let indexes = "SELECT indexname FROM pg_indexes WHERE tablename = 'Odd names' ORDER BY 1";
     assert_eq!(rows(&restored, indexes).await.unwrap(), rows(&client, indexes).await.unwrap());
 }
+
+/// Everything that refers to something else.
+const RELATED: &str = "
+    CREATE SCHEMA shop; COMMENT ON SCHEMA shop IS 'all of it';
+    CREATE TYPE mood AS ENUM ('sad', 'o''k');
+    CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+    CREATE TABLE shop.customers (id int, region text, name text, m mood DEFAULT 'sad', n positive,
+        PRIMARY KEY (id, region), CONSTRAINT named UNIQUE NULLS NOT DISTINCT (name));
+    CREATE TABLE shop.orders (id bigint GENERATED ALWAYS AS IDENTITY (START WITH 100 INCREMENT BY 10) PRIMARY KEY,
+        customer int, region text, parent bigint REFERENCES shop.orders ON DELETE CASCADE, amount numeric(10, 2),
+        FOREIGN KEY (customer, region) REFERENCES shop.customers ON UPDATE CASCADE DEFERRABLE INITIALLY DEFERRED);
+    COMMENT ON TABLE shop.orders IS 'what they buy';
+    COMMENT ON COLUMN shop.orders.amount IS 'in ''euro''';
+    COMMENT ON CONSTRAINT named ON shop.customers IS 'one each';
+    INSERT INTO shop.customers VALUES (1, 'eu', 'ann', 'o''k', 3), (2, 'us', NULL, NULL, NULL);
+    INSERT INTO shop.orders (customer, region, amount) VALUES (1, 'eu', 10.50), (2, 'us', -2);
+    UPDATE shop.orders SET parent = 100 WHERE id = 110;
+    ALTER TABLE shop.orders ADD CONSTRAINT earned CHECK (amount > 0) NOT VALID;
+    CREATE INDEX orders_by_half ON shop.orders ((amount / 2) DESC) INCLUDE (region) WHERE amount > 0;
+    COMMENT ON INDEX shop.orders_by_half IS 'why not';
+    CREATE VIEW latest AS SELECT 1 AS id;
+    CREATE VIEW shop.rich AS SELECT id, amount FROM shop.orders WHERE amount > 1 WITH CASCADED CHECK OPTION;
+    CREATE OR REPLACE VIEW latest AS SELECT max(id)::int AS id FROM shop.rich;
+    COMMENT ON VIEW latest IS 'made before what it reads';
+    CREATE MATERIALIZED VIEW shop.totals AS SELECT region, sum(amount) AS total FROM shop.orders GROUP BY region;
+    CREATE UNIQUE INDEX totals_by_region ON shop.totals (region);
+    COMMENT ON MATERIALIZED VIEW shop.totals IS 'kept';
+    CREATE MATERIALIZED VIEW unfilled AS SELECT * FROM shop.totals WITH NO DATA;
+    CREATE FUNCTION shop.orders_of(who int) RETURNS SETOF shop.orders LANGUAGE sql AS
+        'SELECT * FROM shop.orders WHERE customer = who';
+    COMMENT ON FUNCTION shop.orders_of(int) IS 'theirs';
+    CREATE VIEW of_ann AS SELECT id FROM shop.orders_of(1);
+    CREATE FUNCTION doubled() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+    CREATE TRIGGER doubled BEFORE INSERT ON shop.orders FOR EACH ROW EXECUTE FUNCTION doubled();
+    COMMENT ON TRIGGER doubled ON shop.orders IS 'nothing yet';
+    CREATE SEQUENCE free MINVALUE -5 START WITH -5; COMMENT ON SEQUENCE free IS 'to all'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_refers_to_other_things_is_restored_and_its_backup_is_the_same() {
+    let root = Directory(std::env::temp_dir().join(format!("meridian-{}-related", std::process::id())));
+    std::fs::create_dir_all(&root.0).unwrap();
+    let server = Server::start_with(&["--regions", "us"], 1);
+    let client = server.session(0).await;
+    run(&client, RELATED).await;
+    run(&client, "CREATE DATABASE copy").await;
+    let of = |database: &str| server.url(0).replace("/meridian", &format!("/{database}"));
+    let (first, second) = (root.0.join("first"), root.0.join("second"));
+    let (source, target) = (server.url(0), of("copy"));
+    assert_ne!(source, target);
+    succeeds(&["create", "--url", &source, "--to", text(&first)]);
+    succeeds(&["restore", "--from", text(&first), "--url", &target]);
+    succeeds(&["create", "--url", &target, "--to", text(&second)]);
+    let manifest = |of: &Path| -> serde_json::Value {
+        let read = std::fs::read_to_string(of.join("manifest.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&read).unwrap()["manifest"].take()
+    };
+    let (first, second) = (manifest(&first), manifest(&second));
+    for part in ["before", "tables", "after"] {
+        assert_eq!(first[part], second[part], "{part}");
+    }
+    let copy = server.session_in(0, "root", "copy").await.unwrap();
+    for (sql, expected) in [
+        ("SELECT id FROM latest", "100"),
+        ("SELECT string_agg(region || total, ', ' ORDER BY region) FROM shop.totals", "eu10.50, us-2.00"),
+        ("SELECT id FROM of_ann", "100"),
+        ("INSERT INTO shop.orders (customer, region, amount) VALUES (1, 'eu', 1) RETURNING id", "120"),
+        ("SELECT obj_description('shop.totals'::regclass, 'pg_class')", "kept"),
+        ("SELECT col_description('shop.orders'::regclass, 5)", "in 'euro'"),
+        ("SELECT m FROM shop.customers WHERE id = 1", "o'k"),
+    ] {
+        assert_eq!(value(&copy, sql).await, expected, "{sql}");
+    }
+    for (sql, state) in [
+        ("SELECT * FROM unfilled", "55000"),
+        ("INSERT INTO shop.orders (amount) VALUES (0)", "23514"),
+        ("INSERT INTO shop.orders (customer, region, amount) VALUES (9, 'eu', 1)", "23503"),
+        ("INSERT INTO shop.customers (id, region) VALUES (3, 'eu')", "23505"),
+        ("INSERT INTO shop.rich (amount) VALUES (0.5)", "44000"),
+    ] {
+        assert_eq!(failure(&copy, sql).await.0, state, "{sql}");
+    }
+}

@@ -7,6 +7,7 @@ use super::Session;
 use super::planned::Planned;
 use crate::catching_up::{AT_LEAST, CatchingUp, PAUSE, WITHIN};
 use crate::gateway::Gateway;
+use crate::notifications::Ending;
 use crate::response::Response;
 use base::SqlError;
 use base::databases::{Database, DatabaseId, missing};
@@ -116,7 +117,7 @@ impl Session {
         match databases.all.get(&self.database.id) {
             Some(database) if database.name == self.database.name => {}
             Some(database) => self.database.name = database.name.clone(),
-            None => self.told.listener.mailbox.end(),
+            None => self.told.listener.mailbox.end(Ending::DatabaseDropped),
         }
     }
 

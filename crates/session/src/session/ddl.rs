@@ -2,24 +2,19 @@
 
 use super::Session;
 use super::attempts::Attempts;
-use super::create_as::cannot_index;
 use super::planned::Planned;
-use super::transaction::SeenRow;
-use super::turns::Turn;
 use super::write::Written;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::roles::Standing;
 use base::schema::triggers::Event;
-use base::schema::{Catalog, Index, SchemaAction, SchemaChange, Sequence, Table};
+use base::schema::{Catalog, SchemaAction, SchemaChange, Sequence, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
 use base::{Datum, SqlError};
 use sql::ddl::{self, DdlContext};
-use sql::lower::bind::Binding;
 use sql::lower::modify::ModifyPlan;
 use sqlparser::ast::{self, Statement};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Plans of one DDL statement before it gives up on a catalog that keeps changing.
@@ -237,7 +232,7 @@ impl Session {
     /// Inside a transaction changes are collected; its own statements see them at once.
     pub(super) async fn collect_ddl(&mut self, statement: &Statement) -> SqlResult<Response> {
         self.prepare_own_catalog().await?;
-        let planned = self.planned_ddl(statement)?;
+        let mut planned = self.planned_ddl(statement)?;
         if !planned.actions.is_empty() {
             let (known, before) = (self.known.clone(), self.catalog());
             let rows = match &planned.rewrites {
@@ -251,11 +246,15 @@ impl Session {
                 ))
                 .hint("Create another table like the one that is wanted and fill it piece by piece."));
             }
+            let numbers = match &planned.rewrites {
+                Some(rewrite) => self.numbers(rewrite, rows.len(), &mut planned.actions)?,
+                None => Vec::new(),
+            };
             self.open().change_catalog(&known, &planned.actions)?;
             self.gateway.keep_ids(self.catalog().next_id);
             self.temporary.note(statement, &planned.actions);
             if let Some(rewrite) = &planned.rewrites {
-                self.write_anew(rewrite, rows).await?;
+                self.write_anew(rewrite, rows, &numbers).await?;
             }
             self.enter_rows(&planned.actions).await?;
             let replaces = planned.rewrites.as_ref().map(|rewrite| (rewrite.to, rewrite.from.id));
@@ -263,55 +262,6 @@ impl Session {
         }
         self.tell_notices(planned.notices);
         Ok(Response::Command(planned.tag.into()))
-    }
-
-    /// Writes the rows of a table into the one that takes its place. Errors: 23502, 23505, 23514.
-    async fn write_anew(&mut self, rewrite: &ddl::Rewrite, rows: Vec<SeenRow>) -> SqlResult<()> {
-        let (gateway, catalog) = (self.gateway.clone(), self.catalog());
-        let table = catalog.table(rewrite.to).expect("it was made just now");
-        let binding = Binding {
-            parameters: &[],
-            times: self.times(),
-            generators: &gateway.node.generators,
-            catalog: &catalog,
-        };
-        let generated = self.lowered(|lowering| lowering.generated(table))?;
-        let is_new = |index: &&Index| rewrite.from.indexes.iter().all(|old| old.name != index.name);
-        let entered: Vec<&Index> = table.indexes.iter().filter(|i| i.unique).filter(is_new).collect();
-        let (mut taken, mut entries) = (BTreeSet::new(), BTreeSet::new());
-        let mut turn = Turn::begin();
-        for row in rows {
-            turn.give_way().await;
-            let mut values = row.values.as_ref().clone();
-            values.extend(table.columns[values.len()..].iter().map(|column| column.missing.clone()));
-            for (column, expr) in &rewrite.set {
-                let value = binding.eval(expr, &row.values)?;
-                values[*column] = sql::lower::insert::assign(value, &table.columns[*column])?;
-            }
-            generated.fill(table, &mut values)?;
-            if let Some(column) = table.primary_key.iter().find(|c| values[**c].is_null()) {
-                let name = &table.columns[*column].name;
-                let told = format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
-                let error = SqlError::new(SqlState::NOT_NULL_VIOLATION, told);
-                return Err(error.table(&table.name).column(name));
-            }
-            // What an index computes breaks no rule that the rows have kept.
-            if !rewrite.set.is_empty() || generated.columns().any(|column| !table.columns[column].hidden) {
-                sql::lower::insert::check_row(table, &values)?;
-            }
-            let key = table.key_of(&values);
-            if !taken.insert(key.clone()) {
-                return Err(cannot_index(table, &table.primary_key_name, &table.primary_key, &values));
-            }
-            for index in &entered {
-                let entry = table.index_entry(index, &values, &key);
-                if !entries.insert((index.id, entry)) {
-                    return Err(cannot_index(table, &index.name, index.keys(), &values));
-                }
-            }
-            self.open().insert(table, key, values)?;
-        }
-        Ok(())
     }
 
     /// Orders a change at every partition.

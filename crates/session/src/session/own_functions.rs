@@ -1,5 +1,5 @@
 //! Functions that do something rather than compute something, or that know the session: advisory locks, `pg_sleep`, `currval`,
-//! `pg_notify`.
+//! `pg_notify`, `pg_terminate_backend`.
 //!
 //! A query may be computed more than once, or on several threads, so such a function stands in a list of columns by itself,
 //! beside any other columns: `SELECT id, pg_advisory_lock(id) FROM t`. Its arguments and the other columns are what is queried; the
@@ -197,6 +197,13 @@ impl Session {
         let seconds = match (function, arguments) {
             (OwnFunction::Advisory(call), arguments) => return self.advise(call, arguments).await,
             (OwnFunction::CurrentValue, [Datum::Text(name)]) => return self.current_value(name),
+            (OwnFunction::CancelBackend, [Datum::Int(process)]) => return self.cancel_other(*process),
+            (OwnFunction::TerminateBackend, [Datum::Int(process)]) => {
+                return self.terminate_other(*process, 0).await;
+            }
+            (OwnFunction::TerminateBackend, [Datum::Int(process), Datum::Int(patience_ms)]) => {
+                return self.terminate_other(*process, *patience_ms).await;
+            }
             (OwnFunction::LastValue, []) => return self.given.last().map(Datum::Int),
             (OwnFunction::Sleep, [Datum::Float(seconds)]) => *seconds,
             (OwnFunction::SleepFor, [Datum::Text(text)]) => {

@@ -19,7 +19,7 @@ pub(super) const SESSION_USER: &str = "session_authorization";
 pub(super) struct Login {
     pub user: String,
     /// `None`: no role was ever created.
-    role: Option<RoleId>,
+    pub role: Option<RoleId>,
     standing: Mutex<Option<Known>>,
     /// The session is the gateway's own: it may do what nobody may.
     pub is_internal: bool,

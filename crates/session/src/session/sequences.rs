@@ -106,8 +106,8 @@ impl Session {
     }
 }
 
-/// Errors: 22003.
-fn next_value(sequence: &Sequence, value: i64, is_called: bool) -> SqlResult<i64> {
+/// What a sequence gives behind a value, or from it on. Errors: 22003.
+pub(super) fn next_value(sequence: &Sequence, value: i64, is_called: bool) -> SqlResult<i64> {
     let (least, most) = (sequence.limits.min, sequence.limits.max);
     let out_of_bounds = || {
         let (name, bounds) = (&sequence.name, format!("({least}..{most})"));

@@ -249,12 +249,7 @@ impl Settings {
                 _ => return Err(SqlError::unsupported(format!("client_encoding {value}"))),
             },
             "TimeZone" => shown = self.set_zone(value).ok_or_else(invalid)?,
-            "DateStyle" => {
-                if !value.to_ascii_lowercase().contains("iso") {
-                    return Err(SqlError::unsupported(format!("DateStyle {value}")));
-                }
-                shown = "ISO, MDY".into();
-            }
+            "DateStyle" => shown = date_style(value)?.into(),
             "meridian.copy_batch_rows" => {
                 value.parse::<usize>().map_err(|_| invalid())?;
             }
@@ -336,6 +331,17 @@ impl Settings {
             self.reset(&name).expect("what was there once has room");
         }
     }
+}
+
+/// How dates are shown and read, which is one way only. Errors: 0A000.
+fn date_style(value: &str) -> SqlResult<&'static str> {
+    let is_known = |word: &str| ["iso", "mdy", "us", "noneuro", "noneuropean"].contains(&word);
+    let words = value.to_ascii_lowercase();
+    if words.contains("iso") && words.split(',').all(|word| is_known(word.trim())) {
+        return Ok("ISO, MDY");
+    }
+    Err(SqlError::unsupported(format!("DateStyle {value}"))
+        .hint("Dates are shown as 2026-01-31, and of numbers alone the month is read first: ISO, MDY."))
 }
 
 /// Few settings take several values. Errors: 22023 for those of another.

@@ -10,7 +10,7 @@ mod columns;
 mod names;
 
 use super::foreign_keys::{change, has_constraint};
-use super::{Ddl, DdlContext, Extras, create_table, placement};
+use super::{Ddl, DdlContext, Extras, Rewrite, create_table, placement};
 use crate::lower::bind::{self, Volatile};
 use crate::names::{self as sql_names, fold};
 use base::error::{SqlResult, SqlState};
@@ -33,6 +33,8 @@ struct Altering<'a> {
     altered: Vec<Table>,
     /// Values that rows get when they are written anew, if they have to be.
     rewritten: Option<Vec<(usize, Expr)>>,
+    /// New columns that a sequence counts.
+    numbered: Vec<usize>,
     ddl: Ddl,
 }
 
@@ -68,6 +70,7 @@ impl DdlContext<'_> {
             extras: Extras::default(),
             altered: Vec::new(),
             rewritten: None,
+            numbered: Vec::new(),
             ddl,
         };
         for operation in &alter.operations {
@@ -77,9 +80,10 @@ impl DdlContext<'_> {
         for key in std::mem::take(&mut altering.extras.foreign) {
             self.add_foreign_key(&mut altering.next, &key, true)?;
         }
-        let Altering { mut next, extras, altered, rewritten, mut ddl, .. } = altering;
+        let Altering { mut next, next_id, extras, altered, rewritten, numbered, mut ddl, .. } = altering;
         if let Some(set) = rewritten {
-            let mut remade = placement::remade(self, table, next, set, &altered)?;
+            let rewrite = Rewrite { set, numbered, ..Rewrite::of(table) };
+            let mut remade = placement::remade(self, rewrite, next, extras.sequences, next_id, &altered)?;
             remade.actions.extend(ddl.actions);
             remade.notices = ddl.notices;
             return Ok(remade);
@@ -98,7 +102,7 @@ impl DdlContext<'_> {
     }
 
     fn alter(&self, altering: &mut Altering<'_>, operation: &Operation) -> SqlResult<()> {
-        let Altering { next, next_id, extras, ddl, .. } = altering;
+        let Altering { next, ddl, .. } = altering;
         match operation {
             Operation::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
                 let name = fold(&column_def.name);
@@ -110,13 +114,7 @@ impl DdlContext<'_> {
                     ddl.notices.push((SqlState::DUPLICATE_COLUMN, format!("{message}, skipping")));
                     return Ok(());
                 }
-                create_table::add_column(self, next, column_def, next_id, extras)?;
-                if next.columns.last().is_some_and(|column| column.identity == Identity::Generated) {
-                    super::generated::check_generated(self, next)?;
-                    // Rows are written anew, with the column's values.
-                    altering.rewritten.get_or_insert_default();
-                }
-                Ok(())
+                self.add_column(altering, column_def)
             }
             Operation::DropColumn { column_names, if_exists, drop_behavior, .. } => column_names
                 .iter()
@@ -152,6 +150,34 @@ impl DdlContext<'_> {
                 Err(SqlError::unsupported(format!("ALTER TABLE {}", words.join(" "))))
             }
         }
+    }
+
+    fn add_column(&self, altering: &mut Altering<'_>, definition: &ast::ColumnDef) -> SqlResult<()> {
+        let Altering { next, next_id, extras, .. } = &mut *altering;
+        let mut definition = definition.clone();
+        let is_key =
+            |option: &ast::ColumnOptionDef| matches!(option.option, ast::ColumnOption::PrimaryKey(_));
+        let (keys, options): (Vec<_>, Vec<_>) = definition.options.into_iter().partition(is_key);
+        definition.options = options;
+        create_table::add_column(self, next, &definition, next_id, extras)?;
+        let number = next.columns.len() - 1;
+        for key in keys {
+            super::indexes::refuse_unordered(&altering.next.columns[number])?;
+            self.add_primary_key(altering, key.name.as_ref().map(fold), vec![number])?;
+        }
+        // Rows are written anew, with the column's values.
+        match altering.next.columns[number].identity {
+            Identity::No => {}
+            Identity::Generated => {
+                super::generated::check_generated(self, &mut altering.next)?;
+                altering.rewritten.get_or_insert_default();
+            }
+            Identity::Serial | Identity::Always | Identity::ByDefault => {
+                altering.rewritten.get_or_insert_default();
+                altering.numbered.push(number);
+            }
+        }
+        Ok(())
     }
 
     fn add_constraint(

@@ -168,7 +168,7 @@ pub(super) fn add_column(
             ColumnOption::Default(e) => {
                 table.columns[number].default = Some(kept_default(context, &table.columns[number], e)?);
             }
-            ColumnOption::PrimaryKey(_) if is_new_table => {
+            ColumnOption::PrimaryKey(_) => {
                 refuse_unordered(&table.columns[number])?;
                 set_primary_key(table, constraint_name, vec![number])?;
             }
@@ -205,7 +205,6 @@ pub(super) fn add_column(
                 }
                 generation = Some(e.to_string());
             }
-            ColumnOption::PrimaryKey(_) => return Err(SqlError::unsupported("adding a PRIMARY KEY")),
             ColumnOption::Collation(name) if is_bytewise(name) => {}
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
         }
@@ -220,11 +219,9 @@ pub(super) fn add_column(
                 ),
             ));
         }
-        if !is_new_table {
-            return Err(SqlError::unsupported("adding a serial or identity column to a table with rows"));
-        }
         let counting = options.made(Some(table.columns[number].data_type))?;
         give_sequence(context, table, number, counting, next_id, extras);
+        return Ok(());
     }
     if let Some(generation) = generation {
         return set_generation(table, number, generation);

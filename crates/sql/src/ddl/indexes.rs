@@ -4,7 +4,7 @@ mod expressions;
 pub mod written;
 
 use super::create_table::put_column;
-use super::{Ddl, DdlContext, placement};
+use super::{Ddl, DdlContext, Rewrite, placement};
 use crate::lower::output_name;
 use crate::names;
 use base::error::{SqlResult, SqlState};
@@ -60,7 +60,7 @@ impl DdlContext<'_> {
             return Ok(ddl);
         }
         // Rows are written anew, with what the index has computed of them.
-        let remade = placement::remade(self, table, next, Vec::new(), &[])?;
+        let remade = placement::remade(self, Rewrite::of(table), next, Vec::new(), self.catalog.next_id, &[])?;
         Ok(Ddl { tag: "CREATE INDEX", ..remade })
     }
 

@@ -2,7 +2,6 @@
 
 use super::{Ddl, DdlContext, Rewrite};
 use base::error::{SqlResult, SqlState};
-use base::expr::Expr;
 use base::schema::{Catalog, MoveHome, Placement, RegionMap, SchemaAction, Sequence, Table};
 use base::topology::Topology;
 use base::{DataType, RegionId, SqlError, TableId};
@@ -218,20 +217,23 @@ pub fn move_home(table: &Table, to: RegionId, topology: &Topology) -> MoveHome {
 /// A table like this one, which takes its place and its rows.
 fn rewrite(context: &DdlContext<'_>, table: &Arc<Table>, placement: Placement) -> SqlResult<Ddl> {
     let next = Table { placement, ..table.as_ref().clone() };
-    remade(context, table, next, Vec::new(), &[])
+    remade(context, Rewrite::of(table), next, Vec::new(), context.catalog.next_id, &[])
 }
 
-/// A table made anew as `next` describes it, under ids of its own: rows are written into it with what `set` says, and
-/// foreign keys that reference the old one reference it. `altered`: other tables, as the statement has changed them.
+/// A table made anew as `next` describes it, under ids of its own: rows are written into it as `rewrite` says, and
+/// foreign keys that reference the old one reference it. `sequences` come with it; ids from `next_id` on are free.
+/// `altered`: other tables, as the statement has changed them.
 pub(super) fn remade(
     context: &DdlContext<'_>,
-    table: &Arc<Table>,
+    rewrite: Rewrite,
     mut next: Table,
-    set: Vec<(usize, Expr)>,
+    sequences: Vec<Sequence>,
+    next_id: u32,
     altered: &[Table],
 ) -> SqlResult<Ddl> {
+    let table = &rewrite.from;
     let fresh = next.indexes.iter().map(|index| index.id.0 + 1).max().unwrap_or_default();
-    let mut next_id = context.catalog.next_id.max(fresh);
+    let mut next_id = next_id.max(fresh);
     let mut renumbered = BTreeMap::new();
     let mut free = |old: TableId| {
         next_id += 1;
@@ -251,9 +253,10 @@ pub(super) fn remade(
         }
     };
     follow(&mut next);
-    let owned = context.catalog.sequences.values().filter_map(|sequence| {
+    let owned = context.catalog.sequences.values().map(|sequence| sequence.as_ref().clone()).chain(sequences);
+    let owned = owned.filter_map(|sequence| {
         let (_, column) = sequence.owner.filter(|(owner, _)| *owner == table.id)?;
-        Some(Sequence { owner: Some((next.id, column)), ..sequence.as_ref().clone() })
+        Some(Sequence { owner: Some((next.id, column)), ..sequence })
     });
     let mut actions = vec![SchemaAction::DropTable(table.id), SchemaAction::CreateTable(next.clone())];
     actions.extend(owned.map(SchemaAction::CreateSequence));
@@ -265,7 +268,7 @@ pub(super) fn remade(
         actions.push(SchemaAction::AlterTable(child));
     }
     actions.extend(context.catalog.comments.handed_over(&renumbered));
-    let rewrite = Rewrite { from: table.clone(), to: next.id, set };
+    let rewrite = Rewrite { to: next.id, ..rewrite };
     Ok(Ddl { actions, tag: "ALTER TABLE", rewrites: Some(rewrite), ..Ddl::default() })
 }
 

@@ -16,6 +16,10 @@ pub(in crate::session) enum OwnFunction {
     CurrentValue,
     LastValue,
     Notify,
+    /// `pg_cancel_backend`: ends what another session does.
+    CancelBackend,
+    /// `pg_terminate_backend`: ends another session.
+    TerminateBackend,
 }
 
 impl OwnFunction {
@@ -26,6 +30,8 @@ impl OwnFunction {
             "currval" => Some(OwnFunction::CurrentValue),
             "lastval" => Some(OwnFunction::LastValue),
             "pg_notify" => Some(OwnFunction::Notify),
+            "pg_cancel_backend" => Some(OwnFunction::CancelBackend),
+            "pg_terminate_backend" => Some(OwnFunction::TerminateBackend),
             name => AdvisoryCall::named(name).map(OwnFunction::Advisory),
         }
     }
@@ -37,6 +43,8 @@ impl OwnFunction {
             OwnFunction::SleepFor | OwnFunction::CurrentValue if count == 1 => Some(&["text"]),
             OwnFunction::LastValue if count == 0 => Some(&[]),
             OwnFunction::Notify if count == 2 => Some(&["text", "text"]),
+            OwnFunction::CancelBackend | OwnFunction::TerminateBackend if count == 1 => Some(&["integer"]),
+            OwnFunction::TerminateBackend if count == 2 => Some(&["integer", "bigint"]),
             OwnFunction::Advisory(call) => call.arguments(count),
             _ => None,
         }
@@ -45,6 +53,9 @@ impl OwnFunction {
     pub(super) fn column(self, name: String) -> Column {
         match self {
             OwnFunction::Advisory(call) if call.tells() => Column::new(name, DataType::Boolean),
+            OwnFunction::CancelBackend | OwnFunction::TerminateBackend => {
+                Column::new(name, DataType::Boolean)
+            }
             OwnFunction::CurrentValue | OwnFunction::LastValue => Column::new(name, DataType::BigInt),
             _ => Column { type_oid: VOID_OID, ..Column::new(name, DataType::Text) },
         }
