@@ -6,25 +6,31 @@
 
 mod confirm;
 mod others;
+mod supply;
+mod tally;
 mod throw;
+mod trail;
 
 use crate::generate::Generator;
 use crate::input::Input;
 use crate::judge::{Kind, Patience, Verdict};
 use crate::neighbour::{Ledger, Suffered};
 use crate::process::{Launch, News, Server};
-use crate::report::{Finding, Findings, Row, Summary};
+use crate::report::{Finding, Findings, Summary};
 use crate::statements::SETUP;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
+use supply::{Name, Source, Supply};
+use tally::Tally;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use trail::Trail;
 
 /// What to attack.
 #[derive(Clone, Debug)]
@@ -85,28 +91,12 @@ impl Target {
     }
 }
 
-/// Which input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Name {
-    Made(Generator, u64),
-    /// From the corpus.
-    Kept(usize),
-}
-
 /// Something to look into: what was seen, and whom it is suspected of.
 struct Suspicion {
     verdict: Verdict,
     suspects: Vec<Name>,
 }
 
-struct Ran {
-    name: Name,
-    from: Instant,
-    to: Instant,
-}
-
-/// How many finished inputs are remembered, to find out later who was there.
-const RAN_KEPT: usize = 4000;
 const LOOK: Duration = Duration::from_millis(50);
 
 struct Run {
@@ -115,14 +105,9 @@ struct Run {
     ledger: Ledger,
     /// Held by whoever throws; taken alone to confirm.
     gate: tokio::sync::RwLock<()>,
-    /// What workers throw now; `None`: nothing.
-    throwing: Mutex<Option<Generator>>,
-    next: BTreeMap<Generator, AtomicU64>,
-    next_kept: AtomicUsize,
-    replaying: AtomicBool,
-    flying: Mutex<BTreeMap<usize, (Name, Instant)>>,
-    ran: Mutex<VecDeque<Ran>>,
-    rows: Mutex<BTreeMap<String, Row>>,
+    supply: Supply,
+    trail: Trail,
+    tally: Tally,
     findings: Findings,
     suspicions: mpsc::UnboundedSender<Suspicion>,
     /// Connections that say nothing, held open.
@@ -131,35 +116,25 @@ struct Run {
     spoilt: AtomicBool,
     /// What the log said last before the process ended.
     last_words: Mutex<String>,
-    baseline_bytes: AtomicU64,
-    restarts: AtomicU64,
-    machine_stalls: AtomicU64,
 }
 
 /// Attacks, and tells what came of it. Errors: the server cannot be started or reached.
-pub async fn run(options: Options) -> anyhow::Result<Summary> {
+pub async fn run(mut options: Options) -> anyhow::Result<Summary> {
     let (suspicions, mut inbox) = mpsc::unbounded_channel();
     let target =
         Target { server: RwLock::new(None), life: AtomicU64::new(0), stopping: AtomicBool::new(false) };
     let run = Arc::new(Run {
-        next: Generator::ALL.iter().map(|&g| (g, AtomicU64::new(0))).collect(),
-        next_kept: AtomicUsize::new(0),
-        replaying: AtomicBool::new(false),
         target,
         ledger: Ledger::default(),
         gate: tokio::sync::RwLock::new(()),
-        throwing: Mutex::new(None),
-        flying: Mutex::default(),
-        ran: Mutex::default(),
-        rows: Mutex::default(),
+        supply: Supply::new(options.seed, std::mem::take(&mut options.corpus)),
+        trail: Trail::default(),
+        tally: Tally::new(options.limit_bytes, options.allowance_bytes),
         findings: Findings::new(options.findings.clone()),
         suspicions,
         held: Mutex::default(),
         spoilt: AtomicBool::new(false),
         last_words: Mutex::default(),
-        baseline_bytes: AtomicU64::new(0),
-        restarts: AtomicU64::new(0),
-        machine_stalls: AtomicU64::new(0),
         options,
     });
     run.start().await?;
@@ -253,12 +228,12 @@ impl Run {
         if !self.target.with(Server::is_ours).unwrap_or(false) {
             return Err(error);
         }
-        let suspects = self.who_ran(Instant::now() - Duration::from_secs(60), Instant::now());
+        let suspects = self.trail.who_ran(Instant::now() - Duration::from_secs(60), Instant::now());
         let name = suspects.first().copied();
         let verdict =
             Verdict { kind: Kind::Silence, detail: "no greeting".into(), said: format!("{error:#}") };
-        self.findings.note(self.finding(name, phase, verdict, false), name.map(|n| self.input(n)).as_ref());
-        self.restarts.fetch_add(1, Relaxed);
+        self.note(name, phase, verdict);
+        self.tally.restarted();
         self.start().await
     }
 
@@ -268,24 +243,23 @@ impl Run {
         let style = ProgressStyle::with_template("{elapsed_precise} {wide_bar} {duration_precise}  {msg}");
         bar.set_style(style.expect("a valid template"));
         // Caches fill, tables of the neighbours are made: nothing of that is measured.
-        self.phase("", None, Duration::from_secs(1), inbox, &bar).await?;
-        self.baseline_bytes.store(self.target.with(Server::resident_bytes_peak).unwrap_or(0), Relaxed);
+        self.phase("", Source::Nothing, Duration::from_secs(1), inbox, &bar).await?;
+        self.tally.is_at_rest_with(self.target.with(Server::resident_bytes_peak).unwrap_or(0));
         let end = Instant::now() + self.options.duration;
-        self.phase(QUIET, None, self.options.quiet, inbox, &bar).await?;
-        if !self.options.corpus.is_empty() {
-            self.replaying.store(true, Relaxed);
-            self.phase(CORPUS, None, self.options.slice, inbox, &bar).await?;
-            self.replaying.store(false, Relaxed);
+        self.phase(QUIET, Source::Nothing, self.options.quiet, inbox, &bar).await?;
+        if self.supply.has_corpus() {
+            self.phase(CORPUS, Source::Corpus, self.options.slice, inbox, &bar).await?;
         }
         loop {
             for &generator in &self.options.generators {
                 self.set_up_or_start_again(generator.name()).await?;
-                self.phase(generator.name(), Some(generator), self.options.slice, inbox, &bar).await?;
+                self.phase(generator.name(), Source::Made(generator), self.options.slice, inbox, &bar)
+                    .await?;
             }
             if Instant::now() >= end {
                 break;
             }
-            self.phase(QUIET, None, self.options.quiet, inbox, &bar).await?;
+            self.phase(QUIET, Source::Nothing, self.options.quiet, inbox, &bar).await?;
         }
         bar.finish_and_clear();
         Ok(())
@@ -294,20 +268,21 @@ impl Run {
     async fn phase(
         &self,
         name: &str,
-        generator: Option<Generator>,
+        source: Source,
         length: Duration,
         inbox: &mut mpsc::UnboundedReceiver<Suspicion>,
         bar: &ProgressBar,
     ) -> anyhow::Result<()> {
         self.target.with(Server::forget_peak);
         self.ledger.enter(name);
-        *self.throwing.lock().expect("no panic while it is held") = generator;
+        self.supply.switch(source);
         let mut end = Instant::now() + length;
         let mut counted = Instant::now();
         loop {
             let now = Instant::now();
-            let all_kept = name == CORPUS && self.next_kept.load(Relaxed) >= self.options.corpus.len();
-            if now >= end && (name != CORPUS || all_kept) || (all_kept && self.is_idle()) {
+            let all_kept = source == Source::Corpus && self.supply.is_corpus_over();
+            let is_time_over = now >= end && source != Source::Corpus;
+            if is_time_over || all_kept && (now >= end || self.trail.is_idle()) {
                 break;
             }
             tokio::time::sleep(LOOK.min(end.saturating_duration_since(now)).max(Duration::from_millis(1)))
@@ -321,12 +296,11 @@ impl Run {
                 end += before.elapsed();
                 counted = Instant::now();
             }
-            let inputs: u64 =
-                self.rows.lock().expect("no panic while it is held").values().map(|r| r.inputs).sum();
+            let inputs = self.tally.inputs();
             bar.set_message(format!("{name:<8} {inputs} inputs, {} findings", self.findings.len()));
             bar.set_position(bar.elapsed().as_secs().min(self.options.duration.as_secs()));
         }
-        *self.throwing.lock().expect("no panic while it is held") = None;
+        self.supply.switch(Source::Nothing);
         // Those under way belong to this phase.
         drop(self.gate.write().await);
         self.look(name, inbox).await?;
@@ -337,22 +311,9 @@ impl Run {
 
     /// Time under attack, and the most memory meanwhile.
     fn count_time(&self, phase: &str, time: Duration) {
-        if phase.is_empty() {
-            return;
+        if !phase.is_empty() {
+            self.tally.spent(phase, time, self.target.with(Server::resident_bytes_peak).unwrap_or(0));
         }
-        let peak = self.target.with(Server::resident_bytes_peak).unwrap_or(0);
-        let mut rows = self.rows.lock().expect("no panic while it is held");
-        let row = rows.entry(phase.into()).or_default();
-        row.seconds += time.as_secs_f64();
-        row.resident_bytes_peak = row.resident_bytes_peak.max(peak);
-    }
-
-    fn is_idle(&self) -> bool {
-        self.flying.lock().expect("no panic while it is held").is_empty()
-    }
-
-    fn ceiling_bytes(&self) -> u64 {
-        self.baseline_bytes.load(Relaxed) + self.options.limit_bytes * 11 / 10 + self.options.allowance_bytes
     }
 
     /// What has happened since the last look; true if something had to be looked into.
@@ -368,10 +329,11 @@ impl Run {
             busy = true;
         }
         let resident = self.target.with(Server::resident_bytes).unwrap_or(0);
-        if self.baseline_bytes.load(Relaxed) > 0 && resident > self.ceiling_bytes() {
-            let said = format!("{} MiB resident, {} allowed", resident >> 20, self.ceiling_bytes() >> 20);
+        if self.tally.is_above_ceiling(resident) {
+            let said =
+                format!("{} MiB resident, {} allowed", resident >> 20, self.tally.ceiling_bytes() >> 20);
             let verdict = Verdict { kind: Kind::Memory, detail: "above the ceiling".into(), said };
-            let suspects = self.who_ran(Instant::now() - Duration::from_millis(500), Instant::now());
+            let suspects = self.trail.who_ran(Instant::now() - Duration::from_millis(500), Instant::now());
             self.look_into(phase, Suspicion { verdict, suspects }).await?;
             busy = true;
         }
@@ -392,7 +354,7 @@ impl Run {
 
     async fn suffered(&self, phase: &str, worst: &Suffered) -> anyhow::Result<bool> {
         if worst.error.is_none() && self.ledger.machine_was_late(worst.from, worst.to) {
-            self.machine_stalls.fetch_add(1, Relaxed);
+            self.tally.machine_stalled();
             return Ok(false);
         }
         let took = worst.to - worst.from;
@@ -408,8 +370,8 @@ impl Run {
                 said: format!("another session's {} took {} ms", worst.errand.name(), took.as_millis()),
             },
         };
-        self.rows.lock().expect("no panic while it is held").entry(phase.into()).or_default().stalls += 1;
-        let suspects = self.who_ran(worst.from, worst.to);
+        self.tally.stalled(phase);
+        let suspects = self.trail.who_ran(worst.from, worst.to);
         self.look_into(phase, Suspicion { verdict, suspects }).await?;
         Ok(true)
     }
@@ -434,8 +396,8 @@ impl Run {
             self.target.with(Server::is_ours).unwrap_or(false),
             "the server has ended; it was not started here, so it is not started again"
         );
-        let suspects = self.who_ran(now - Duration::from_millis(200), now);
-        self.restarts.fetch_add(1, Relaxed);
+        let suspects = self.trail.who_ran(now - Duration::from_millis(200), now);
+        self.tally.restarted();
         self.start().await?;
         drop(alone);
         self.look_into(phase, Suspicion { verdict: Verdict { kind, detail, said }, suspects }).await
@@ -457,30 +419,19 @@ impl Run {
     }
 
     fn note_panic(&self, phase: &str, detail: String, said: String) {
-        let suspects = self.who_ran(Instant::now() - LOOK * 4, Instant::now());
+        let suspects = self.trail.who_ran(Instant::now() - LOOK * 4, Instant::now());
         let name = suspects.first().copied();
         let verdict = Verdict { kind: Kind::Panic, detail, said };
-        self.findings.note(self.finding(name, phase, verdict, false), name.map(|n| self.input(n)).as_ref());
+        self.note(name, phase, verdict);
     }
 
-    /// Whose inputs overlap this time.
-    fn who_ran(&self, from: Instant, to: Instant) -> Vec<Name> {
-        let flying = self.flying.lock().expect("no panic while it is held");
-        let mut out: Vec<Name> = flying.values().filter(|(_, since)| *since <= to).map(|(n, _)| *n).collect();
-        let ran = self.ran.lock().expect("no panic while it is held");
-        out.extend(ran.iter().rev().filter(|r| r.from <= to && r.to >= from).map(|r| r.name));
-        out
-    }
-
-    fn input(&self, name: Name) -> Input {
-        match name {
-            Name::Made(generator, index) => generator.input(self.options.seed, index),
-            Name::Kept(at) => self.options.corpus[at].clone(),
-        }
+    fn note(&self, name: Option<Name>, phase: &str, verdict: Verdict) {
+        let input = name.map(|name| self.supply.input(name));
+        self.findings.note(self.finding(name, phase, verdict, false), input.as_ref());
     }
 
     fn finding(&self, name: Option<Name>, phase: &str, verdict: Verdict, confirmed: bool) -> Finding {
-        let shape = name.map_or_else(|| phase.to_string(), |n| self.input(n).shape);
+        let shape = name.map_or_else(|| phase.to_string(), |n| self.supply.input(n).shape);
         let (seed, index) = match name {
             Some(Name::Made(_, index)) => (Some(self.options.seed), Some(index)),
             _ => (None, None),
@@ -489,20 +440,15 @@ impl Run {
     }
 
     fn summary(&self) -> Summary {
-        let mut rows = self.rows.lock().expect("no panic while it is held").clone();
+        let mut summary = self.tally.summary();
         for ((phase, errand), latencies) in self.ledger.latencies() {
-            rows.entry(phase).or_default().set_latencies(errand, &latencies);
+            summary.rows.entry(phase).or_default().set_latencies(errand, &latencies);
         }
         Summary {
             seed: self.options.seed,
-            rows,
             findings: self.findings.all(),
-            restarts: self.restarts.load(Relaxed),
-            machine_stalls: self.machine_stalls.load(Relaxed),
-            ceiling_bytes: self.ceiling_bytes(),
-            baseline_bytes: self.baseline_bytes.load(Relaxed),
             stall_ms: self.options.stall.as_millis() as u64,
-            driver_panics: 0,
+            ..summary
         }
     }
 }

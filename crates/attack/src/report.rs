@@ -176,7 +176,7 @@ impl Row {
     }
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
     pub seed: u64,
     pub rows: BTreeMap<String, Row>,

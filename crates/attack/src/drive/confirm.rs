@@ -1,7 +1,8 @@
 //! Looking into a suspicion: each suspect is thrown alone; the one that does it again is kept, as small as it can be
 //! made by halving its repetitions and leaving steps out.
 
-use super::{Name, Run, Suspicion};
+use super::supply::Name;
+use super::{Run, Suspicion};
 use crate::input::Input;
 use crate::judge::{Kind, Verdict};
 use crate::process::Server;
@@ -27,7 +28,7 @@ impl Run {
         );
         let finding = self.finding(first, phase, verdict.clone(), direct);
         if self.findings.is_known(&finding) || !self.options.confirm || direct {
-            self.findings.note(finding, first.map(|n| self.input(n)).as_ref());
+            self.findings.note(finding, first.map(|n| self.supply.input(n)).as_ref());
             if kind == Kind::Memory {
                 let alone = self.gate.write().await;
                 self.give_memory_back().await?;
@@ -40,7 +41,7 @@ impl Run {
         self.spoilt.store(true, Relaxed);
         let mut guilty: Option<(Name, Input)> = None;
         for &name in suspects.iter().take(SUSPECTS_MAX) {
-            let input = self.input(name);
+            let input = self.supply.input(name);
             if self.findings.is_set_aside(&input.shape) {
                 continue;
             }
@@ -55,7 +56,7 @@ impl Run {
                 if self.findings.is_known(&finding) { input } else { self.smaller(kind, input).await? };
             self.findings.note(finding, Some(&smaller));
         } else {
-            self.findings.note(finding, first.map(|n| self.input(n)).as_ref());
+            self.findings.note(finding, first.map(|n| self.supply.input(n)).as_ref());
         }
         self.give_memory_back().await?;
         drop(alone);
@@ -65,8 +66,8 @@ impl Run {
     /// Memory that the server keeps would be held against the next input.
     async fn give_memory_back(&self) -> anyhow::Result<()> {
         let resident = self.target.with(Server::resident_bytes).unwrap_or(0);
-        if resident > self.ceiling_bytes() && self.target.with(Server::is_ours).unwrap_or(false) {
-            self.restarts.fetch_add(1, Relaxed);
+        if self.tally.is_above_ceiling(resident) && self.target.with(Server::is_ours).unwrap_or(false) {
+            self.tally.restarted();
             self.start().await?;
         }
         Ok(())
@@ -76,8 +77,7 @@ impl Run {
     async fn does(&self, kind: Kind, input: &Input) -> anyhow::Result<bool> {
         // What an earlier input left behind (memory, work that goes on after its answer) is not this one's.
         let resident = self.target.with(Server::resident_bytes).unwrap_or(0);
-        let spoilt = self.spoilt.swap(false, Relaxed)
-            || resident > (self.baseline_bytes.load(Relaxed) + self.ceiling_bytes()) / 2;
+        let spoilt = self.spoilt.swap(false, Relaxed) || self.tally.is_swollen(resident);
         if spoilt && self.target.with(Server::is_ours).unwrap_or(false) {
             self.start().await?;
         }
@@ -92,14 +92,14 @@ impl Run {
             if kind != Kind::Exit && !for_memory {
                 self.note_exit(input);
             }
-            self.restarts.fetch_add(1, Relaxed);
+            self.tally.restarted();
             self.start().await?;
         }
         let answer = thrown.verdict.map(|v| v.kind);
         self.spoilt.store(matches!(answer, Some(Kind::Late | Kind::Silence)), Relaxed);
         Ok(match kind {
             Kind::Exit => ended && !for_memory,
-            Kind::Memory => for_memory || peak > self.ceiling_bytes(),
+            Kind::Memory => for_memory || self.tally.is_above_ceiling(peak),
             Kind::Stall => {
                 let stalls = self.ledger.take_suffered();
                 stalls.iter().any(|s| s.error.is_none() && !self.ledger.machine_was_late(s.from, s.to))

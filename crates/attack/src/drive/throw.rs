@@ -1,11 +1,10 @@
 //! Throwing one input, and judging what came back.
 
-use super::{Name, RAN_KEPT, Ran, Run, Suspicion};
+use super::{Run, Suspicion};
 use crate::client::{Connection, Reply};
 use crate::input::{Input, Step};
 use crate::judge::{self, Kind, Verdict};
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Silent connections that are held open at a time.
 const HELD_MAX: usize = 40;
@@ -27,7 +26,7 @@ impl Run {
     pub(super) async fn work(&self, worker: usize) {
         while !self.target.is_stopping() {
             let open = self.gate.read().await;
-            let Some((name, phase)) = self.draw() else {
+            let Some((name, phase)) = self.supply.draw() else {
                 drop(open);
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 continue;
@@ -37,48 +36,22 @@ impl Run {
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             }
-            let input = self.input(name);
+            let input = self.supply.input(name);
             if self.findings.is_set_aside(&input.shape) {
                 drop(open);
                 tokio::task::yield_now().await;
                 continue;
             }
-            let from = Instant::now();
-            self.flying.lock().expect("no panic while it is held").insert(worker, (name, from));
+            self.trail.begins(worker, name);
             let thrown = self.throw(&input).await;
-            self.flying.lock().expect("no panic while it is held").remove(&worker);
-            {
-                let mut ran = self.ran.lock().expect("no panic while it is held");
-                ran.push_back(Ran { name, from, to: Instant::now() });
-                if ran.len() > RAN_KEPT {
-                    ran.pop_front();
-                }
-            }
-            {
-                let mut rows = self.rows.lock().expect("no panic while it is held");
-                let row = rows.entry(phase).or_default();
-                row.inputs += 1;
-                row.answered += thrown.answered;
-                row.refused += thrown.refused;
-                row.turned_away += thrown.turned_away;
-            }
+            self.trail.ends(worker);
+            self.tally.threw(phase, &thrown);
             drop(open);
             if let Some(verdict) = thrown.verdict {
                 // Received as long as the run goes on.
                 _ = self.suspicions.send(Suspicion { verdict, suspects: vec![name] });
             }
         }
-    }
-
-    /// The next input of the phase, and the phase's name.
-    fn draw(&self) -> Option<(Name, String)> {
-        if self.replaying.load(Relaxed) {
-            let at = self.next_kept.fetch_add(1, Relaxed);
-            return (at < self.options.corpus.len()).then(|| (Name::Kept(at), super::CORPUS.into()));
-        }
-        let generator = (*self.throwing.lock().expect("no panic while it is held"))?;
-        let index = self.next[&generator].fetch_add(1, Relaxed);
-        Some((Name::Made(generator, index), generator.name().into()))
     }
 
     /// One input over a connection of its own. What a server that ended says is not judged.
