@@ -24,7 +24,7 @@ use crate::topology::Topology;
 use crate::user_types::UserTypes;
 use crate::views::View;
 use crate::{Datum, Key, PartitionId, RegionId, Row, TableId};
-pub use checks::{Check, ConfirmedCheck};
+pub use checks::{Check, ConfirmedCheck, Held};
 pub use column::{Column, Identity};
 pub use foreign::{ForeignKey, ForeignKeys};
 pub use index::{AccessMethod, Index, IndexForm};
@@ -449,15 +449,6 @@ impl Table {
         let of_it = self.domains.values_mut().filter(|known| known.id == domain.id);
         of_it.for_each(|known| *known = domain.clone());
         self
-    }
-    /// Holds a row's values against the domains of their columns. Errors: 23502, 23514.
-    pub fn check_domains(&self, values: &[Datum]) -> SqlResult<()> {
-        for (column, domain) in &self.domains {
-            let value = values.get(*column).unwrap_or(&Datum::Null);
-            let named = |error: SqlError| error.table(&self.name).column(&self.columns[*column].name);
-            domain.check(value).map_err(named)?;
-        }
-        Ok(())
     }
     /// The text of a column's default: its own, or that of its domain; of a generated column, its expression.
     pub fn default_of(&self, column: usize) -> Option<&String> {

@@ -116,6 +116,8 @@ mod temporary_tables;
 mod tls;
 #[path = "wire/triggers.rs"]
 mod triggers;
+#[path = "wire/utilities.rs"]
+mod utilities;
 #[path = "wire/vanishing.rs"]
 mod vanishing;
 #[path = "wire/vodka.rs"]

@@ -105,6 +105,8 @@ pub(crate) struct Records {
     /// Bytes of `rest` that were looked at, and whether they end inside quotes.
     scanned: usize,
     is_quoted: bool,
+    /// They end with an escape that is no quote, which makes the quote behind it data.
+    is_after_escape: bool,
     /// Lines seen, for messages.
     pub line: u64,
     skip_header: bool,
@@ -128,6 +130,7 @@ impl Records {
             rest: Vec::new(),
             scanned: 0,
             is_quoted: false,
+            is_after_escape: false,
             line: 0,
             skip_header,
             has_returns: None,
@@ -143,10 +146,10 @@ impl Records {
         let mut at = self.scanned;
         while at < rest.len() {
             let b = rest[at];
-            if self.format.csv && b == self.format.quote {
-                // A doubled quote toggles twice.
-                self.is_quoted = !self.is_quoted;
-            } else if b == b'\n' && !self.is_quoted && (self.format.csv || !is_escaped(&rest[start..at])) {
+            if self.format.csv {
+                self.note_quotes(b);
+            }
+            if b == b'\n' && !self.is_quoted && (self.format.csv || !is_escaped(&rest[start..at])) {
                 self.record(&rest[start..at], true, take)?;
                 start = at + 1;
             }
@@ -159,6 +162,16 @@ impl Records {
                 .detail(format!("The limit is {RECORD_BYTES_MAX} bytes.")));
         }
         Ok(())
+    }
+
+    /// Whether the next byte of CSV stands inside quotes.
+    fn note_quotes(&mut self, b: u8) {
+        let (quote, escape) = (self.format.quote, self.format.escape);
+        // A doubled quote toggles twice.
+        let is_escape = b == escape && escape != quote;
+        self.is_quoted ^= b == quote && !self.is_after_escape;
+        // An escape that is escaped itself is data.
+        self.is_after_escape = is_escape && self.is_quoted && !self.is_after_escape;
     }
 
     /// The last record, which may come without its line end.
@@ -446,6 +459,22 @@ mod tests {
         assert_eq!(read(true, "a\n\"b\r\"\n"), rows(&["a", "b\r"]));
         assert_eq!(read(true, "a\nb\r\n"), mixed("unquoted carriage return"));
         assert_eq!(read(true, "a\r\n\"b\n\"\r\nc\n"), mixed("unquoted newline"));
+    }
+
+    #[test]
+    fn a_quote_behind_the_escape_is_data() {
+        let text = b"\"a\\\"b\",1,\n\"c\\\\\",\"\n\\\"\",\nx\\,y\\z,\n";
+        for piece in 1..text.len() {
+            let mut records = Records::new(CopyFormat { escape: b'\\', ..format(true) });
+            let mut read = Vec::new();
+            let mut take = |record: Record| {
+                read.push(record.into_iter().flatten().collect::<Vec<_>>().join("|"));
+                Ok(())
+            };
+            text.chunks(piece).for_each(|part| records.feed(part, &mut take).unwrap());
+            records.finish(&mut take).unwrap();
+            assert_eq!(read, ["a\"b|1", "c\\|\n\"", "x\\|y\\z"], "pieces of {piece}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tokio::sync::Notify;
 
 /// Bytes that wait for one session, whose client is in a transaction or does not read.
-const WAITING_BYTES_MAX: usize = 16 << 20;
+pub(crate) const WAITING_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a message's payload, and of a channel's name, as in PostgreSQL.
 const PAYLOAD_BYTES_MAX: usize = 8_000;
 const CHANNEL_BYTES_MAX: usize = 64;
@@ -50,7 +50,7 @@ pub(crate) enum Said {
     Listen(String),
     Unlisten(String),
     UnlistenAll,
-    Notify(String, String),
+    Notify(Arc<str>, Arc<str>),
 }
 
 impl Said {
@@ -63,7 +63,7 @@ impl Said {
     pub fn notify(channel: String, payload: String) -> SqlResult<Said> {
         check_channel(&channel)?;
         match payload.len() < PAYLOAD_BYTES_MAX {
-            true => Ok(Said::Notify(channel, payload)),
+            true => Ok(Said::Notify(channel.into(), payload.into())),
             false => Err(invalid("payload string too long")),
         }
     }
@@ -76,6 +76,20 @@ impl Said {
         };
         Said::notify(text(0), text(1))
     }
+
+    pub fn bytes(&self) -> usize {
+        let text = match self {
+            Said::Listen(channel) | Said::Unlisten(channel) => channel.len(),
+            Said::UnlistenAll => 0,
+            Said::Notify(channel, payload) => channel.len() + payload.len(),
+        };
+        MESSAGE_BYTES + text
+    }
+}
+
+/// 54000, without a reason.
+pub(crate) fn full() -> SqlError {
+    SqlError::new(SqlState(*b"54000"), "too many notifications in the NOTIFY queue")
 }
 
 fn check_channel(channel: &str) -> SqlResult<()> {
@@ -253,8 +267,7 @@ impl Listener {
             let bytes: usize = messages.iter().map(Notification::bytes).sum();
             let listeners = channels.get(&self.named(&channel)).into_iter().flat_map(BTreeMap::values);
             if listeners.into_iter().any(|mailbox| mailbox.waiting().bytes + bytes > WAITING_BYTES_MAX) {
-                let message = "too many notifications in the NOTIFY queue";
-                return Err(SqlError::new(SqlState(*b"54000"), message)
+                return Err(full()
                     .detail(format!("A session that listens to \"{channel}\" has not taken its messages."))
                     .hint("End that session's transaction, or the session."));
             }
@@ -307,7 +320,7 @@ impl Listener {
             if let Said::Notify(channel, payload) = one
                 && known.insert((channel, payload))
             {
-                let (channel, payload) = (channel.as_str().into(), payload.as_str().into());
+                let (channel, payload) = (channel.clone(), payload.clone());
                 messages.push(Notification { process_id: self.process_id, channel, payload });
             }
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A part of a name that is written in a text, as in `'"Shop".orders'::regclass`.
 pub fn unquoted(part: &str) -> String {
     match part.strip_prefix('"').and_then(|p| p.strip_suffix('"')) {
-        Some(quoted) => quoted.to_string(),
+        Some(quoted) => quoted.replace("\"\"", "\""),
         None => part.to_lowercase(),
     }
 }
@@ -49,8 +49,13 @@ pub fn find_sequence<'c>(
     search_path: &[String],
     text: &str,
 ) -> SqlResult<&'c Arc<Sequence>> {
-    let (schema, name) = match text.split_once('.') {
-        Some((schema, name)) => (Some(unquoted(schema)), unquoted(name)),
+    let mut is_quoted = false;
+    let dot = text.find(|c: char| {
+        is_quoted ^= c == '"';
+        c == '.' && !is_quoted
+    });
+    let (schema, name) = match dot {
+        Some(dot) => (Some(unquoted(&text[..dot])), unquoted(&text[dot + 1..])),
         None => (None, unquoted(text)),
     };
     in_schemas(catalog, search_path, schema.as_deref(), &name).ok_or_else(|| undefined(text))

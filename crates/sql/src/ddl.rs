@@ -13,6 +13,7 @@ mod foreign_keys;
 mod generated;
 mod grants;
 pub mod indexes;
+mod kept_texts;
 mod later;
 mod like;
 mod materialized;
@@ -147,7 +148,8 @@ fn plan_over_types(context: &DdlContext<'_>, statement: &Statement) -> SqlResult
     let permitted = context.permit(planned)?;
     let kept = context.keep_routines(statement, permitted)?;
     let kept = context.keep_triggers(statement, kept)?;
-    let mut ddl = context.keep_views(statement, kept)?;
+    let kept = context.keep_views(statement, kept)?;
+    let mut ddl = context.keep_defaults(statement, kept)?;
     ddl.actions.extend(ddl.remade_views.drain(..).map(SchemaAction::PutView));
     Ok(ddl)
 }
@@ -398,9 +400,8 @@ impl DdlContext<'_> {
         if has_holes {
             return Err(SqlError::unsupported("a volatile function in CHECK"));
         }
-        let mut kept = expr.clone();
-        names::qualify_types(&mut kept);
-        Ok(Check { name, sql: kept.to_string(), expr: lowered, is_validated: true })
+        let sql = kept_texts::over_columns(table, expr);
+        Ok(Check { name, sql, expr: lowered, is_validated: true })
     }
 
     fn lowering<'b>(&'b self, parameters: &'b mut ParameterTypes) -> Lowering<'b> {

@@ -1,8 +1,9 @@
 //! Checks of a table, and what is known of rows that were there before them.
 
 use super::Table;
-use crate::TableId;
+use crate::error::{SqlError, SqlResult};
 use crate::expr::Expr;
+use crate::{Datum, TableId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -14,6 +15,20 @@ pub struct Check {
     pub expr: Expr,
     /// False after NOT VALID: rows that were there before are not known to keep it.
     pub is_validated: bool,
+}
+
+/// Which checks a row is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    ToAll,
+    /// Those that stored rows are known to keep: a change of the schema writes a row anew that was there before the others.
+    ToValidated,
+}
+
+impl Held {
+    pub fn asks(self, check: &Check) -> bool {
+        self == Held::ToAll || check.is_validated
+    }
 }
 
 /// A check that rows were found to keep, at a cut at which the table was described so already: every row that was written
@@ -35,5 +50,18 @@ impl Table {
     }
     pub fn drop_checks(&mut self, is_dropped: impl Fn(&Check) -> bool) {
         Arc::make_mut(&mut self.checks).retain(|check| !is_dropped(check));
+    }
+    /// Holds a row's values against the domains of their columns. Errors: 23502, 23514.
+    pub fn check_domains(&self, values: &[Datum]) -> SqlResult<()> {
+        self.check_domains_as(values, Held::ToAll)
+    }
+    /// The same with some of the conditions.
+    pub fn check_domains_as(&self, values: &[Datum], held: Held) -> SqlResult<()> {
+        for (column, domain) in &self.domains {
+            let value = values.get(*column).unwrap_or(&Datum::Null);
+            let named = |error: SqlError| error.table(&self.name).column(&self.columns[*column].name);
+            domain.check_as(value, held).map_err(named)?;
+        }
+        Ok(())
     }
 }

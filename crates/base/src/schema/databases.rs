@@ -99,12 +99,13 @@ impl Catalog {
         }
     }
 
-    /// Everything that has an id, indexes too.
+    /// Everything that has an id, indexes and triggers too.
     fn ids(&self) -> impl Iterator<Item = TableId> + '_ {
         let indexes = self.tables.values().flat_map(|table| table.indexes.iter().map(|index| index.id));
+        let triggers = self.tables.values().flat_map(|table| table.triggers.all().map(|trigger| trigger.id));
         let relations = self.tables.keys().chain(self.sequences.keys()).chain(self.views.keys());
         let types = self.types.enums.keys().chain(self.types.domains.keys());
-        relations.chain(types).chain(self.routines.0.keys()).copied().chain(indexes)
+        relations.chain(types).chain(self.routines.0.keys()).copied().chain(indexes).chain(triggers)
     }
 
     /// Keeps a database's description. Errors: 42P04 if another one has the name.

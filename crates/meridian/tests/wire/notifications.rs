@@ -7,13 +7,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 /// A session, and what others tell it.
-struct Hearer {
-    client: Client,
+pub struct Hearer {
+    pub client: Client,
     heard: UnboundedReceiver<(i32, String, String)>,
 }
 
 impl Hearer {
-    async fn new(server: &Server, region: usize) -> Hearer {
+    pub async fn new(server: &Server, region: usize) -> Hearer {
         let (client, mut connection) =
             tokio_postgres::connect(&server.url(region), NoTls).await.expect("it accepts");
         let (tell, heard) = unbounded_channel();
@@ -29,7 +29,7 @@ impl Hearer {
     }
 
     /// The next messages as `channel payload`.
-    async fn hears(&mut self, count: usize) -> Vec<String> {
+    pub async fn hears(&mut self, count: usize) -> Vec<String> {
         let mut all = Vec::new();
         while all.len() < count {
             let next = tokio::time::timeout(Duration::from_secs(30), self.heard.recv()).await;
@@ -40,9 +40,10 @@ impl Hearer {
     }
 
     /// Nothing more has come, once an own message has made the way.
-    async fn hears_no_more(&mut self) {
-        run(&self.client, "listen marks; notify marks, 'end'; unlisten marks").await;
+    pub async fn hears_no_more(&mut self) {
+        run(&self.client, "listen marks; notify marks, 'end'").await;
         assert_eq!(self.hears(1).await, ["marks end"]);
+        run(&self.client, "unlisten marks").await;
     }
 }
 

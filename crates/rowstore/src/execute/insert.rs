@@ -9,7 +9,7 @@ use super::violation::{check_row, duplicate};
 use crate::store::TableStore;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::expr::Expr;
-use base::schema::Location;
+use base::schema::{Held, Location};
 use base::txn::{AccessMode, OnConflict};
 use base::{Datum, Key, Row, TableId};
 
@@ -52,7 +52,7 @@ impl<'a> Run<'a> {
         }
         match desc.locate_row(&values, &self.store.topology) {
             Location::One(partition) if partition != self.store.partition => return Ok(()),
-            _ => check_row(desc, &values)?,
+            _ => check_row(desc, &values, Held::ToAll)?,
         }
         let taken = match on_conflict {
             OnConflict::Fail => None,

@@ -6,7 +6,7 @@ use crate::entries::IndexStore;
 use crate::store::{Store, TableStore};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::expr::Expr;
-use base::schema::{Catalog, Check, Index, SchemaAction, SchemaChange, Table};
+use base::schema::{Catalog, Check, Held, Index, SchemaAction, SchemaChange, Table};
 use base::txn::Applied;
 use base::{Key, Place, TableId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +86,7 @@ impl Store {
         let only_new = Table { checks: Arc::new(checks.collect()), domains, ..altered.clone() };
         if !only_new.checks.is_empty() {
             for (_, row) in rows() {
-                check_row(&only_new, &altered.complete(row)).map_err(|mut error| {
+                check_row(&only_new, &altered.complete(row), Held::ToAll).map_err(|mut error| {
                     let name = error.constraint.clone().unwrap_or_default();
                     error.message = format!(
                         "check constraint \"{name}\" of relation \"{}\" is violated by some row",

@@ -9,7 +9,7 @@ use super::overlay::{Run, complete};
 use super::violation::{check_row, conflict, duplicate, is_plainly_right, row_text};
 use crate::store::{Store, TableStore};
 use base::error::{SqlError, SqlResult, SqlState};
-use base::schema::{Placement, stale_schema};
+use base::schema::{Held, Placement, stale_schema};
 use base::txn::{AccessMode, ReadGranule, Validated, ValidatedWrite, WriteKind};
 use base::{Datum, Key, Place, Row, TableId};
 use std::collections::BTreeMap;
@@ -263,7 +263,10 @@ impl<'a> Run<'a> {
     fn check_and_depart(&mut self, table: &TableStore, write: &ValidatedWrite, end: &End) -> SqlResult<()> {
         let values = write.row.as_ref().and(end.values.as_deref());
         if let Some(values) = values {
-            check_row(&table.desc, values)?;
+            // Statements have held against every check what they wrote. What a change of the schema writes anew was there
+            // before those that are not validated.
+            let held = if self.changed.is_some() { Held::ToValidated } else { Held::ToAll };
+            check_row(&table.desc, values, held)?;
             if write.kind == WriteKind::Insert && self.stored(table, &write.key).is_some() {
                 return Err(duplicate(&table.desc, None, values));
             }

@@ -1,13 +1,13 @@
 //! Constraints and the errors of their violations, worded as PostgreSQL words them.
 
 use base::error::{SqlError, SqlResult, SqlState};
-use base::schema::{Index, Table};
+use base::schema::{Held, Index, Table};
 use base::{DataType, Datum, Key, Place, Rank, Row, text};
 
 /// Holds a new row against its size, its columns' domains, NOT NULL and CHECK.
-pub(crate) fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
+pub(crate) fn check_row(table: &Table, values: &[Datum], held: Held) -> SqlResult<()> {
     base::row::check_size(values).map_err(|e| e.table(&table.name))?;
-    table.check_domains(values)?;
+    table.check_domains_as(values, held)?;
     for (column, value) in table.columns.iter().zip(values) {
         if column.not_null && value.is_null() {
             return Err(SqlError::new(
@@ -22,7 +22,7 @@ pub(crate) fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
             .column(&column.name));
         }
     }
-    for check in table.checks.iter() {
+    for check in table.checks.iter().filter(|check| held.asks(check)) {
         // Unknown passes.
         if check.expr.eval(values)? == Datum::Bool(false) {
             return Err(SqlError::new(

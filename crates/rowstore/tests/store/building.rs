@@ -5,7 +5,7 @@ use crate::support::*;
 use base::expr::{BinaryOperator, Expr};
 use base::key::KeyRange;
 use base::rng::Rng;
-use base::schema::{Check, ConfirmedCheck, Index, SchemaAction, Table};
+use base::schema::{Check, ConfirmedCheck, Identity, Index, SchemaAction, Table};
 use base::txn::{RowRead, Statement};
 use base::*;
 use rowstore::Store;
@@ -282,4 +282,27 @@ fn a_column_is_not_null_without_a_look_where_a_confirmed_check_says_so() {
     let confirmed = ConfirmedCheck { table: T, version, check: "n".into() };
     world.schema(vec![SchemaAction::ConfirmCheck(confirmed), ended]).unwrap();
     assert!(world.catalog().table(T).unwrap().columns[2].not_null);
+}
+
+#[test]
+fn what_an_index_computes_is_written_to_rows_that_a_check_is_not_for() {
+    let mut world = World::new(1);
+    let mut made = table(1, "t");
+    (made.columns[3].hidden, made.columns[3].identity) = (true, Identity::Generated);
+    world.schema(vec![SchemaAction::CreateTable(made)]).unwrap();
+    world.insert(T, &[&row(20, 1)]).unwrap();
+    let few = Check {
+        name: "few".into(),
+        sql: "c < 10".into(),
+        expr: Expr::binary(BinaryOperator::Less, Expr::Column(2), Expr::constant(10)),
+        is_validated: false,
+    };
+    let known = world.catalog().table(T).unwrap().as_ref().clone();
+    world.schema(vec![SchemaAction::AlterTable(Table { checks: vec![few].into(), ..known })]).unwrap();
+    let computed = (3, Expr::constant(String::from("d2")));
+    world.update(T, KeyRange::all(), vec![computed.clone()]).unwrap();
+    let changed = vec![(2, plus(2, 1)), computed];
+    let error = world.update(T, KeyRange::all(), changed).unwrap_err();
+    assert_eq!(error.state, SqlState::CHECK_VIOLATION);
+    world.check();
 }

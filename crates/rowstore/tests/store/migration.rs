@@ -141,6 +141,23 @@ fn a_constraint_asks_what_the_transaction_leaves() {
 }
 
 #[test]
+fn rows_that_come_with_a_change_may_be_against_a_check_that_is_not_validated() {
+    both(|w| {
+        let expr = Expr::binary(BinaryOperator::Less, Expr::Column(2), Expr::constant(20));
+        let check = Check { name: "small".into(), sql: "c < 20".into(), expr, is_validated: false };
+        let checked = Table { checks: vec![check].into(), ..Table::clone(&w.table("t")) };
+        migrate(w, vec![SchemaAction::AlterTable(checked)], &[(T, row(3, 1, 30), WriteKind::Put)]).unwrap();
+        let wrong = w.insert(T, &[&row(4, 1, 30)]).unwrap_err();
+        assert_eq!(wrong.state, SqlState::CHECK_VIOLATION);
+        let wrong = w.write(T, &row(3, 1, 31), WriteKind::Put);
+        assert_eq!(
+            w.validated(w.now(), Vec::new(), vec![wrong]).unwrap_err().state,
+            SqlState::CHECK_VIOLATION
+        );
+    });
+}
+
+#[test]
 fn a_new_index_holds_the_rows_of_before_and_those_written_with_it() {
     both(|w| {
         // One row keeps its entry, one changes it, one is new, one is left alone.

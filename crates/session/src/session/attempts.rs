@@ -18,6 +18,8 @@ use std::time::Duration;
 /// Executions of a statement that has to read before it writes. With back-off, so many take most of a minute. Its
 /// timeout or a cancel ends it earlier.
 pub(super) const ATTEMPTS: usize = 512;
+/// Executions in a row that COMMIT refuses for a unique key until the client is told.
+const TAKEN_MAX: usize = 3;
 /// How long a statement that has others wait leaves to those that were under way before it reads.
 const UNDER_WAY: Duration = Duration::from_millis(10);
 /// Longest pause between two executions, drawn at random below it.
@@ -27,6 +29,8 @@ const PAUSE_MS_MAX: u64 = 200;
 #[derive(Default)]
 pub(super) struct Attempts {
     pub count: usize,
+    /// Of the last executions, those that COMMIT refused for a unique key.
+    taken: usize,
     /// Tables of which it read ranges when it was executed last.
     contested: BTreeSet<TableId>,
 }
@@ -38,6 +42,16 @@ impl Attempts {
     }
     pub fn are_left(&self) -> bool {
         self.count < ATTEMPTS
+    }
+
+    /// What COMMIT refused an execution for. A unique key was taken since the cut: executed anew, the statement sees who
+    /// has it. One that does not look there never will.
+    fn refused(&mut self, mut error: SqlError) -> SqlError {
+        self.taken = if error.state == SqlState::UNIQUE_VIOLATION { self.taken + 1 } else { 0 };
+        if (1..TAKEN_MAX).contains(&self.taken) && self.are_left() {
+            error.state = SqlState::SERIALIZATION_FAILURE;
+        }
+        error
     }
 }
 
@@ -80,14 +94,9 @@ impl Session {
         attempts.count += 1;
         let contested = self.contested();
         let ended = match result {
-            Ok(written) => self.end_implicit().await.map(|()| written).map_err(|mut e| {
-                // A unique key was taken since the cut: executed anew, the statement sees who has it.
-                if e.state == SqlState::UNIQUE_VIOLATION && attempts.are_left() {
-                    e.state = SqlState::SERIALIZATION_FAILURE;
-                }
-                e
-            }),
+            Ok(written) => self.end_implicit().await.map(|()| written).map_err(|e| attempts.refused(e)),
             Err(error) => {
+                attempts.taken = 0;
                 self.roll_back().await;
                 Err(error)
             }

@@ -5,7 +5,7 @@ use super::transaction::Transaction;
 use super::{Session, TransactionStatus};
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
-use base::txn::TxnProgram;
+use base::txn::{Isolation, TxnProgram};
 use node::request::Request;
 use sqlparser::ast;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Session {
 
     /// What the open transaction reads may change before it commits.
     pub(super) fn read_at_one_cut(&mut self) {
-        self.open().reading.level = base::txn::Isolation::Snapshot;
+        self.open().reading.level = Isolation::Snapshot;
     }
 
     /// The isolation level of the open transaction, or of the block that is opened next.
@@ -72,6 +72,20 @@ impl Session {
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
                 format!("{word} can only be used in transaction blocks"),
             )),
+        }
+    }
+
+    /// What AND CHAIN keeps of the open block: whether it only reads, and its level. Errors: 25P01.
+    pub(super) fn chained(&mut self, word: &str) -> SqlResult<(bool, Isolation)> {
+        let open = self.block(&format!("{word} AND CHAIN"))?;
+        Ok((open.read_only, open.reading.level))
+    }
+
+    /// Opens the block that AND CHAIN asks for.
+    pub(super) fn begin_chained(&mut self, kept: Option<(bool, Isolation)>) {
+        if let Some((read_only, level)) = kept {
+            self.begin(read_only, false);
+            self.open().reading.level = level;
         }
     }
 
@@ -104,7 +118,7 @@ impl Session {
     pub(super) async fn end_implicit(&mut self) -> SqlResult<()> {
         let checked = Box::pin(self.check_deferred()).await;
         let room = match &self.transaction {
-            Some(transaction) if checked.is_ok() => self.told.listener.check_room(&transaction.said),
+            Some(transaction) if checked.is_ok() => self.told.listener.check_room(transaction.said.all()),
             _ => Ok(()),
         };
         if let Err(error) = checked.and(room).and_then(|()| self.end_temporary()) {
@@ -145,7 +159,7 @@ impl Session {
             transaction.wrote_afar.iter().for_each(|table| self.gateway.contention.note(*table, now));
         }
         if result.is_ok() {
-            self.told.listener.carry_out(&transaction.said);
+            self.told.listener.carry_out(transaction.said.all());
         }
         drop(transaction);
         self.unpin(pin.pin.take()).await;

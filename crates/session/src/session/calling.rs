@@ -49,7 +49,7 @@ impl Session {
         }
         let mut access = plan.procedure.declare(&args, &catalog, gateway.cluster.topology())?;
         access.normalize();
-        super::foreign_keys::refuse_triggers(&catalog, &access)?;
+        super::foreign_keys::refuse_procedure(&catalog, &access)?;
         let name = plan.procedure.name().to_string();
         let rows: Vec<Row> = match reads_only(&access) {
             _ if in_block => Box::pin(self.call_in_block(plan, &args, &access, &catalog)).await?,

@@ -92,6 +92,8 @@ impl Session {
         rows: Vec<Vec<Datum>>,
     ) -> SqlResult<u64> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
+        // A materialized view may have indexes that compute something.
+        let generated = self.lowered(|lowering| lowering.generated(&table))?;
         let plan = InsertPlan {
             defaults: self.lowered(|lowering| lowering.defaults(&table))?,
             table,
@@ -101,7 +103,7 @@ impl Session {
             is_one_shot: true,
             computed: Vec::new(),
             conflict: Vec::new(),
-            generated: Default::default(),
+            generated,
         };
         let binding = Binding {
             parameters: &[],

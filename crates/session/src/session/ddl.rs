@@ -7,7 +7,7 @@ use super::write::Written;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
-use base::roles::Standing;
+use base::roles::{Object, Privileges, Standing};
 use base::schema::triggers::Event;
 use base::schema::{Catalog, SchemaAction, SchemaChange, Sequence, Table};
 use base::txn::{AccessMode, AccessSet, Granule, Statement as Program, TxnProgram};
@@ -86,6 +86,7 @@ impl Session {
                 drop(turn);
                 return Box::pin(self.run_alone(statement, parameters)).await;
             }
+            self.check_made(statement, &planned.actions)?;
             if super::temporary::is_gone_at_once(statement) {
                 self.tell_notices(notices);
                 return Ok(Response::Command(tag.into()));
@@ -254,6 +255,7 @@ impl Session {
             self.gateway.keep_ids(self.catalog().next_id);
             self.temporary.note(statement, &planned.actions);
             if let Some(rewrite) = &planned.rewrites {
+                self.temporary.follow(rewrite.from.id, rewrite.to);
                 self.write_anew(rewrite, rows, &numbers).await?;
             }
             self.enter_rows(&planned.actions).await?;
@@ -307,7 +309,8 @@ impl Session {
         Ok(Response::Command("TRUNCATE TABLE".into()))
     }
 
-    /// The tables of a TRUNCATE, with CASCADE those that reference them too. Errors: 0A000 if one that stays does.
+    /// The tables of a TRUNCATE, with CASCADE those that reference them too. Errors: 0A000 if one that stays does, 42501
+    /// for one that may not be.
     fn all_truncated(&mut self, catalog: &Catalog, truncate: &ast::Truncate) -> SqlResult<Vec<Arc<Table>>> {
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for target in &truncate.table_names {
@@ -318,7 +321,7 @@ impl Session {
             }
             tables.extend(found.filter(|found| tables.iter().all(|t| t.id != found.id)));
         }
-        let mut at = 0;
+        let (standing, mut at) = (self.standing(), 0);
         while at < tables.len() {
             let parent = tables[at].clone();
             at += 1;
@@ -337,6 +340,10 @@ impl Session {
                 }
                 let told = format!("truncate cascades to table \"{}\"", child.name);
                 self.notice("NOTICE", SqlState::SUCCESSFUL, told);
+                // The statement does not name it, so nobody has asked yet.
+                if !catalog.roles.may(&standing, &Object::Relation(child.id), Privileges::TRUNCATE) {
+                    return Err(sql::privileges::denied("table", &child.name));
+                }
                 tables.push(child.clone());
             }
         }

@@ -16,7 +16,7 @@ use base::cut::{Consistency, CutChoice, Freshness};
 use base::error::SqlResult;
 use base::schema::{Placement, Table};
 use base::txn::{AccessSet, Granule};
-use base::{Datum, NodeId, PartitionId, RegionId, TableId};
+use base::{Datum, NodeId, PartitionId, RegionId, SqlError, TableId};
 use claims::{Claim, Touched};
 use document::{Document, Json};
 pub(super) use options::{ExplainOptions, Format};
@@ -44,12 +44,13 @@ impl Session {
         parameters: &[Datum],
     ) -> SqlResult<Response> {
         let options = ExplainOptions::of(explain)?;
-        let catalog = self.catalog();
-        let mut types = ParameterTypes(parameters.iter().map(sql::types::type_of).collect());
-        let plan = plan::plan(&self.context(&catalog), statement, &mut types)?;
-        let (mut document, claim) = self.describe(&plan, parameters, &types)?;
+        let (plan, parameters, types) = self.explained(statement, parameters)?;
         if options.analyze {
-            self.analyze(&plan, parameters, &claim, options.summary, &mut document).await?;
+            refuse_unmeasured(&plan)?;
+        }
+        let (mut document, claim) = self.describe(&plan, &parameters, &types)?;
+        if options.analyze {
+            self.analyze(&plan, &parameters, &claim, options.summary, &mut document).await?;
         }
         let rows = match options.format {
             Format::Json => vec![vec![Datum::text(document.json())]],
@@ -59,6 +60,26 @@ impl Session {
         };
         let columns = Arc::new(vec![explain_column(options.format)]);
         Ok(Response::Rows(Rows { columns, stream: RowStream::values(rows), tag: "EXPLAIN" }))
+    }
+
+    /// A plan, its parameters and their types: of EXECUTE those of the prepared statement.
+    fn explained(
+        &self,
+        statement: &Statement,
+        parameters: &[Datum],
+    ) -> SqlResult<(Arc<Plan>, Vec<Datum>, ParameterTypes)> {
+        let types_of = |values: &[Datum]| ParameterTypes(values.iter().map(sql::types::type_of).collect());
+        if let Statement::Execute { name: Some(name), parameters: values, .. } = statement {
+            let prepared = self.stored(&sql::names::parts(name)?.join("."))?;
+            let values = self.execute_values(&prepared, values, parameters)?;
+            let plan = prepared.plan(self, &values)?;
+            let values = prepared.scalars(&values).into_owned();
+            let types = types_of(&values);
+            return Ok((plan, values, types));
+        }
+        let (catalog, mut types) = (self.catalog(), types_of(parameters));
+        let plan = plan::plan(&self.context(&catalog), statement, &mut types)?;
+        Ok((Arc::new(plan), parameters.to_vec(), types))
     }
 
     fn describe_home(&self, tables: &[&Table], document: &mut Document) {
@@ -230,10 +251,7 @@ impl Session {
         self.sources.clear();
         let before = self.freshness.take();
         let start = self.cluster().now();
-        let response = match plan {
-            Plan::Utility(_) => return Ok(()),
-            plan => Box::pin(self.run(plan, parameters)).await?,
-        };
+        let response = Box::pin(self.run(plan, parameters)).await?;
         let mut count = 0;
         match response {
             Response::Rows(mut rows) => loop {
@@ -330,6 +348,25 @@ impl Session {
             document.measured(format!("Execution time: {took:.3} ms"), "Execution Time", Json::rounded(took));
         }
         Ok(())
+    }
+}
+
+/// Errors: 0A000 for ANALYZE of a statement that is no query and makes no table of one: to run it is to change something
+/// without a word about it.
+fn refuse_unmeasured(plan: &Plan) -> SqlResult<()> {
+    let Plan::Utility(statement) = plan else { return Ok(()) };
+    let is_of_query = match statement {
+        Statement::CreateTable(create) => create.query.is_some(),
+        // SELECT INTO.
+        Statement::Query(_) => true,
+        other => super::materialized::makes_rows(other),
+    };
+    match is_of_query {
+        true => Ok(()),
+        false => {
+            let what = format!("EXPLAIN ANALYZE of {}", sql::ddl::first_words(statement));
+            Err(SqlError::unsupported(what).hint("Leave ANALYZE out to see what the statement is."))
+        }
     }
 }
 

@@ -21,7 +21,7 @@ mod deferring;
 mod following;
 mod reference;
 
-pub(super) use concerns::{added, concern_insert, concern_writes, refuse_triggers};
+pub(super) use concerns::{added, concern_insert, concern_writes, refuse_procedure};
 pub(super) use deferring::SetConstraints;
 pub(super) use reference::Reference;
 

@@ -151,7 +151,7 @@ impl Session {
         Ok(Inserting { firing, updating, touched: BTreeSet::new() })
     }
 
-    /// ON CONFLICT DO UPDATE of a row that a proposed one meets. Errors: 21000, and those of its expressions.
+    /// ON CONFLICT DO UPDATE of a row that a proposed one meets. Errors: 21000, 23505, and those of its expressions.
     async fn update_met(
         &mut self,
         (plan, conflict): (&InsertPlan, Option<&Conflict>),
@@ -177,6 +177,7 @@ impl Session {
         let new = self.on_conflict(table, &set, filter.as_ref(), binding, &seen, proposed)?;
         let Some(new) = new else { return Ok(()) };
         let Some(new) = self.before_row(&mut state.updating, Some(&seen), new).await? else { return Ok(()) };
+        self.guard_unique(table, &seen, &new).await?;
         self.after_row(&state.updating, Some(&seen.values), Some(&new), written.pending())?;
         state.touched.extend([seen.key.clone(), table.key_of(&new)]);
         written.note(shown(plan, binding, &new)?);

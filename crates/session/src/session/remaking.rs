@@ -4,12 +4,14 @@ use super::Session;
 use super::create_as::cannot_index;
 use super::transaction::SeenRow;
 use super::turns::Turn;
+use base::domain::Domain;
 use base::error::{SqlResult, SqlState};
-use base::schema::{Index, SchemaAction, Sequence};
+use base::schema::{Index, SchemaAction, Sequence, Table};
 use base::{Datum, SqlError};
 use sql::ddl;
 use sql::lower::bind::Binding;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl Session {
     /// Columns that number so many rows, each with the sequence that it counts as it was declared; the sequences that come
@@ -53,8 +55,16 @@ impl Session {
             catalog: &catalog,
         };
         let generated = self.lowered(|lowering| lowering.generated(table))?;
-        let is_new = |index: &&Index| rewrite.from.indexes.iter().all(|old| old.name != index.name);
-        let entered: Vec<&Index> = table.indexes.iter().filter(|i| i.unique).filter(is_new).collect();
+        let set = rewrite.set.iter().map(|(column, _)| *column);
+        let numbered = numbers.iter().map(|(column, _)| *column);
+        let computed: BTreeSet<usize> = set.chain(numbered).chain(generated.columns()).collect();
+        let kept = kept_by_rows(table, &rewrite.from, &computed);
+        // Rows with other values may share an entry of an index that they were told apart by.
+        let is_entered = |index: &&Index| {
+            let is_new = rewrite.from.indexes.iter().all(|old| old.name != index.name);
+            index.unique && (is_new || index.columns.iter().any(|column| computed.contains(column)))
+        };
+        let entered: Vec<&Index> = table.indexes.iter().filter(is_entered).collect();
         let (mut taken, mut entries) = (BTreeSet::new(), BTreeSet::new());
         let mut turn = Turn::begin();
         for (nth, row) in rows.into_iter().enumerate() {
@@ -80,7 +90,7 @@ impl Session {
                 || !numbers.is_empty()
                 || generated.columns().any(|column| !table.columns[column].hidden)
             {
-                sql::lower::insert::check_row(table, &values)?;
+                sql::lower::insert::check_row(&kept, &values)?;
             }
             let key = table.key_of(&values);
             if !taken.insert(key.clone()) {
@@ -96,4 +106,18 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// A table with what its rows are held against when they are written anew. Constraints that are not validated are for rows
+/// to come; of a domain, for values to come: a column that is computed has other values, or had no domain before.
+fn kept_by_rows(table: &Table, from: &Table, computed: &BTreeSet<usize>) -> Table {
+    let was_there = |column: usize, domain: &Domain| {
+        !computed.contains(&column) && from.domains.get(&column).is_some_and(|known| known.id == domain.id)
+    };
+    let checks = table.checks.iter().filter(|check| check.is_validated).cloned().collect();
+    let domains = table.domains.iter().map(|(&column, domain)| match was_there(column, domain) {
+        true => (column, Arc::new(domain.validated())),
+        false => (column, domain.clone()),
+    });
+    Table { checks: Arc::new(checks), domains: domains.collect(), ..table.clone() }
 }

@@ -15,7 +15,7 @@ use base::error::{SqlResult, SqlState};
 use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
 use base::{Datum, SqlError, TableId};
 use sqlparser::ast::{self, Statement};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How often a change of temporary tables is taken to another catalog before it is refused.
@@ -41,6 +41,17 @@ impl OnCommit {
             _ => None,
         });
         self.drops.extend(made);
+    }
+
+    /// A table takes the place of another one.
+    pub fn follow(&mut self, from: TableId, to: TableId) {
+        if let Some(drops) = self.drops.get(&from).copied() {
+            self.drops.insert(to, drops);
+        }
+    }
+
+    fn empties(&self, table: TableId) -> bool {
+        self.drops.get(&table) == Some(&false)
     }
 }
 
@@ -118,11 +129,15 @@ impl Session {
         if self.temporary.drops.is_empty() || self.transaction.is_none() {
             return Ok(());
         }
-        let catalog = self.catalog();
+        let (catalog, known) = (self.catalog(), self.known.clone());
+        self.check_emptied(&catalog)?;
         let mut gone = Vec::new();
-        let known = std::mem::take(&mut self.temporary.drops);
-        for (id, drops) in known {
+        for (id, drops) in std::mem::take(&mut self.temporary.drops) {
             if self.own_table(&catalog, id).is_none() {
+                // It is there again if this COMMIT fails.
+                if self.own_table(&known, id).is_some() {
+                    self.temporary.drops.insert(id, drops);
+                }
                 continue;
             }
             self.open().forget_rows(id);
@@ -131,16 +146,47 @@ impl Session {
                 false => drop(self.temporary.drops.insert(id, false)),
             }
         }
-        let views = catalog.views.values().filter(|view| gone.iter().any(|id| view.uses.contains_key(id)));
-        let mut actions: Vec<SchemaAction> =
-            views.map(|view| SchemaAction::DropView(view.shape.id)).collect();
-        actions.extend(gone.into_iter().map(SchemaAction::DropTable));
+        let actions = dropped(&catalog, gone);
         if actions.is_empty() {
             return Ok(());
         }
-        let known = self.known.clone();
         self.open().change_catalog(&known, &actions)?;
         self.open().forget_undone();
+        Ok(())
+    }
+
+    /// Errors: 0A000 if a table that COMMIT empties is referenced by one that keeps its rows.
+    fn check_emptied(&self, catalog: &Catalog) -> SqlResult<()> {
+        let emptied = self.temporary.drops.keys().filter(|id| self.temporary.empties(**id));
+        for parent in emptied.filter_map(|id| self.own_table(catalog, *id)) {
+            let mut children = catalog.referencing(parent).map(|(child, _)| child);
+            if let Some(child) = children.find(|child| !self.temporary.empties(child.id)) {
+                return Err(unlike(child, parent));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for tables that a statement makes or alters outside a block.
+    pub(super) fn check_made(&self, statement: &Statement, actions: &[SchemaAction]) -> SqlResult<()> {
+        let makes_emptied = |create: &ast::CreateTable| create.on_commit == Some(ast::OnCommit::DeleteRows);
+        if self.temporary.drops.is_empty()
+            || matches!(statement, Statement::CreateTable(create) if makes_emptied(create))
+        {
+            return Ok(());
+        }
+        let catalog = self.catalog();
+        for action in actions {
+            let (SchemaAction::CreateTable(child) | SchemaAction::AlterTable(child)) = action else {
+                continue;
+            };
+            let is_emptied = self.temporary.empties(child.id);
+            let keys = child.foreign.own.iter().filter(|_| !is_emptied);
+            let mut keys = keys.filter(|key| self.temporary.empties(key.table));
+            if let Some(parent) = keys.find_map(|key| self.own_table(&catalog, key.table)) {
+                return Err(unlike(child, parent));
+            }
+        }
         Ok(())
     }
 
@@ -222,4 +268,40 @@ impl Session {
         self.temporary = OnCommit::default();
         Ok(())
     }
+}
+
+fn unlike(child: &Table, parent: &Table) -> SqlError {
+    let told = "unsupported ON COMMIT and foreign key combination";
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told).detail(format!(
+        "Table \"{}\" references \"{}\", but they do not have the same ON COMMIT setting.",
+        child.name, parent.name
+    ))
+}
+
+/// Drops tables with what depends on them: views, views that read those, and foreign keys of tables that stay.
+fn dropped(catalog: &Catalog, tables: Vec<TableId>) -> Vec<SchemaAction> {
+    let mut gone: BTreeSet<TableId> = tables.iter().copied().collect();
+    let (mut unseen, mut actions) = (tables.clone(), Vec::new());
+    while let Some(id) = unseen.pop() {
+        for view in catalog.views.values().filter(|view| view.uses.contains_key(&id)) {
+            let reader = view.shape.id;
+            if !gone.insert(reader) {
+                continue;
+            }
+            unseen.push(reader);
+            actions.push(SchemaAction::DropView(reader));
+            if sql::materialized::is_one(catalog, reader) {
+                actions.push(SchemaAction::DropTable(reader));
+            }
+        }
+    }
+    for child in catalog.tables.values().filter(|child| !gone.contains(&child.id)) {
+        if child.foreign.own.iter().any(|key| gone.contains(&key.table)) {
+            let mut next = child.as_ref().clone();
+            next.drop_foreign_keys(|key| gone.contains(&key.table));
+            actions.push(SchemaAction::AlterTable(next));
+        }
+    }
+    actions.extend(tables.into_iter().map(SchemaAction::DropTable));
+    actions
 }

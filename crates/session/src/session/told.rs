@@ -105,11 +105,10 @@ impl Session {
         }
     }
 
-    /// LISTEN, UNLISTEN and NOTIFY: at once, or when the open transaction commits. Errors: 54000.
+    /// LISTEN, UNLISTEN and NOTIFY: at once, or when the open transaction commits. Errors: 53200, 54000.
     pub(super) fn say(&mut self, said: Said) -> SqlResult<()> {
         if self.transaction.is_some() {
-            self.open().said.push(said);
-            return Ok(());
+            return self.open().say(said);
         }
         let said = [said];
         self.told.listener.check_room(&said)?;
@@ -117,7 +116,7 @@ impl Session {
         Ok(())
     }
 
-    /// The statements LISTEN, UNLISTEN and NOTIFY. Errors: 22023, 54000.
+    /// The statements LISTEN, UNLISTEN and NOTIFY. Errors: 22023, 53200, 54000.
     pub(super) fn run_notification(&mut self, statement: &Statement) -> SqlResult<Response> {
         let (said, tag) = match statement {
             Statement::LISTEN { channel } => (Said::listen(names::fold(channel))?, "LISTEN"),

@@ -9,6 +9,7 @@ mod content;
 mod entries;
 mod parts;
 mod reads;
+mod saying;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +35,7 @@ pub use parts::PartRows;
 use parts::Parts;
 pub use reads::Reading;
 use reads::{ReadKey, WasRead};
+use saying::Saying;
 use sql::lower::access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -96,7 +98,7 @@ pub struct Transaction {
     /// A statement of several parts is running.
     pub parts: Option<Box<Parts>>,
     /// What LISTEN and NOTIFY have said.
-    pub said: Vec<Said>,
+    pub said: Saying,
 }
 
 /// What an entry of the buffer takes besides its values.
@@ -131,7 +133,7 @@ impl Transaction {
             schema: Vec::new(),
             catalog: None,
             parts: None,
-            said: Vec::new(),
+            said: Saying::default(),
         }
     }
 
@@ -384,13 +386,17 @@ impl Transaction {
         self.savepoints.truncate(at);
         true
     }
+    /// LISTEN, UNLISTEN or NOTIFY, for COMMIT. Errors: 53200, 54000.
+    pub fn say(&mut self, said: Said) -> SqlResult<()> {
+        self.said.add(said, self.memory.as_ref())
+    }
     /// Undoes what was written since a savepoint, which stays. Answers its settings; `None` if there is none of this name.
     pub fn rollback_to(&mut self, name: &str) -> Option<Arc<Settings>> {
         let at = self.savepoints.iter().rposition(|s| s.name == name)?;
         let savepoint = self.savepoints[at].clone();
         self.forget_moves(&savepoint);
         let Savepoint { undo, schema, settings, said, .. } = savepoint;
-        self.said.truncate(said);
+        self.said.truncate(said, self.memory.as_ref());
         self.savepoints.truncate(at + 1);
         while self.undo.len() > undo {
             let (key, before, bytes) = self.undo.pop().expect("longer than the mark");

@@ -36,6 +36,9 @@ pub(super) fn joins_block(statement: &Statement) -> bool {
             | Statement::Explain { .. }
             | Statement::Call(_)
             | Statement::Truncate(_)
+            | Statement::LISTEN { .. }
+            | Statement::UNLISTEN { .. }
+            | Statement::NOTIFY { .. }
     ) || sql::ddl::is_ddl(statement)
 }
 
@@ -55,6 +58,8 @@ pub(super) fn only_reads(statement: &Statement) -> bool {
                 )
         }
         Statement::Set(_) | Statement::Reset(_) | Statement::ShowVariable { .. } => true,
+        // Messages are no rows, which would have to be found as they were read.
+        Statement::LISTEN { .. } | Statement::UNLISTEN { .. } | Statement::NOTIFY { .. } => true,
         Statement::Explain { statement, .. } => only_reads(statement),
         _ => false,
     }
@@ -160,22 +165,20 @@ impl Session {
                 done(if *begin { "BEGIN" } else { "START TRANSACTION" })
             }
             Statement::Commit { chain, .. } => {
+                let kept = chain.then(|| self.chained("COMMIT")).transpose()?;
                 let tag = self.commit_block().await?;
                 self.settle_settings(tag == "COMMIT");
-                if *chain {
-                    self.begin(self.settings.read_only, false);
-                }
+                self.begin_chained(kept);
                 done(tag)
             }
             Statement::Rollback { chain, savepoint: None } => {
+                let kept = chain.then(|| self.chained("ROLLBACK")).transpose()?;
                 if self.transaction.as_ref().is_none_or(|t| t.is_implicit) {
                     self.no_transaction();
                 }
                 self.roll_back().await;
                 self.settle_settings(false);
-                if *chain {
-                    self.begin(self.settings.read_only, false);
-                }
+                self.begin_chained(kept);
                 done("ROLLBACK")
             }
             Statement::Rollback { savepoint: Some(name), .. } => {
@@ -438,7 +441,7 @@ impl Session {
     }
 
     /// Values of EXECUTE's list, as the statement's parameter types.
-    fn execute_values(
+    pub(super) fn execute_values(
         &self,
         prepared: &Prepared,
         values: &[ast::Expr],

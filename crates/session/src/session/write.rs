@@ -17,7 +17,7 @@ use crate::locks::RowLocks;
 use crate::remote_locks::RemoteLocks;
 use crate::response::{Response, RowStream, Rows};
 use base::error::{SqlResult, SqlState};
-use base::schema::Table;
+use base::schema::{Index, Table};
 use base::txn::{AccessMode, AccessSet, Granule, OnConflict, StatementResult, TxnProgram};
 use base::{Datum, SqlError};
 use node::request::{Reply, Request};
@@ -346,14 +346,17 @@ impl Session {
         new: &[Datum],
     ) -> SqlResult<()> {
         let key = table.key_of(new);
-        let entry_changes = table.indexes.iter().any(|i| {
+        let is_changed = |i: &&Index| {
             i.unique && table.index_entry(i, new, &key) != table.index_entry(i, &seen.values, &seen.key)
-        });
-        if key == seen.key && !entry_changes {
+        };
+        let changed: Vec<&Index> = table.indexes.iter().filter(is_changed).collect();
+        if key == seen.key && changed.is_empty() {
             return Ok(());
         }
+        // Another row may have an entry wherever it lives. COMMIT would find it, and this statement never.
+        let everywhere = changed.iter().any(|i| !table.index_is_local(i, self.cluster().topology()));
         let rows = [new.to_vec()];
-        let mut existing = self.read_existing(table, &rows, false).await?.pop().unwrap_or_default();
+        let mut existing = self.read_existing(table, &rows, everywhere).await?.pop().unwrap_or_default();
         existing.retain(|(_, row)| row.key != seen.key);
         let transaction = self.transaction.as_ref().expect("an open transaction");
         let own_key_taken = key != seen.key && matches!(transaction.buffered(table.id, &key), Some(Some(_)));

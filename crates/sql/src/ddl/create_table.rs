@@ -4,7 +4,7 @@ use super::generated::{ELSEWHERE, check_generated};
 use super::indexes::{index_columns, push_index, refuse_unordered};
 use super::placement::StorageOptions;
 use super::sequence_options::{Counting, Options};
-use super::{Ddl, DdlContext, Extras, like};
+use super::{Ddl, DdlContext, Extras, kept_texts, like};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
@@ -203,7 +203,7 @@ pub(super) fn add_column(
                     let told = format!("generated column \"{name}\" is not STORED");
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, told));
                 }
-                generation = Some(e.to_string());
+                generation = Some(kept_texts::over_columns(table, e));
             }
             ColumnOption::Collation(name) if is_bytewise(name) => {}
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
@@ -290,12 +290,8 @@ pub(super) fn give_sequence(
     let taken: Vec<String> = extras.sequences.iter().map(|s| s.name.clone()).collect();
     let column = &mut table.columns[number];
     let name = context.free_name(&table.schema, format!("{}_{}_seq", table.name, column.name), &taken);
-    let quoted = |part: &str| {
-        let plain = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-        if plain { part.to_string() } else { format!("\"{part}\"") }
-    };
     column.not_null = true;
-    column.default = Some(format!("nextval('{}.{}'::regclass)", quoted(&table.schema), quoted(&name)));
+    column.default = Some(kept_texts::next_of(&table.schema, &name));
     extras.sequences.push(Sequence {
         id: TableId(*next_id),
         schema: table.schema.clone(),
@@ -457,6 +453,7 @@ pub(super) fn kept_default(context: &DdlContext<'_>, column: &Column, e: &ast::E
             let mut kept = e.clone();
             names::qualify_types(&mut kept);
             crate::routines::kept::qualify(context.lookup(), &mut kept);
+            kept_texts::qualify_sequences(context, &mut kept);
             kept.to_string()
         }
     })

@@ -1,12 +1,12 @@
 //! What a change of the catalog does to stored queries, views and materialized ones, that read what it drops or alters.
 
 use super::{Ddl, DdlContext};
-use crate::materialized;
+use crate::{materialized, names};
 use base::TableId;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::schema::{SchemaAction, Table};
 use base::views::View;
-use sqlparser::ast::{self, Statement};
+use sqlparser::ast::{self, AlterTableOperation as Operation, DropBehavior, Statement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,16 +18,19 @@ impl DdlContext<'_> {
         if self.catalog.views.is_empty() {
             return Ok(ddl);
         }
-        let cascade = match statement {
-            Statement::Drop { cascade, .. } => *cascade,
-            Statement::AlterTable(alter) => alter.to_string().to_uppercase().ends_with("CASCADE"),
-            _ => false,
-        };
+        let cascade = is_cascade(statement);
         let (mut gone, remade) = self.gone_and_remade(&ddl);
         let mut cascaded: Vec<String> = Vec::new();
         let mut dropped: BTreeSet<TableId> = gone.iter().copied().collect();
         let mut blocked: Vec<String> = Vec::new();
         let mut first = None;
+        for view in self.readers_of_dropped(statement, &ddl, &remade) {
+            if dropped.insert(view.shape.id) {
+                cascaded.push(self.called(&view));
+                self.drop_stored(&view, &mut ddl);
+                gone.push(view.shape.id);
+            }
+        }
         while let Some(id) = gone.pop() {
             for view in self.catalog.views.values() {
                 if view.uses.contains_key(&id) && dropped.insert(view.shape.id) {
@@ -36,10 +39,7 @@ impl DdlContext<'_> {
                     first.get_or_insert(format!("{kind} {name}"));
                     blocked.push(format!("{called} depends on {kind} {name}"));
                     cascaded.push(called);
-                    if materialized::is_one(self.catalog, view.shape.id) {
-                        ddl.actions.insert(0, SchemaAction::DropTable(view.shape.id));
-                    }
-                    ddl.actions.insert(0, SchemaAction::DropView(view.shape.id));
+                    self.drop_stored(view, &mut ddl);
                     gone.push(view.shape.id);
                 }
             }
@@ -74,6 +74,55 @@ impl DdlContext<'_> {
         Ok(ddl)
     }
 
+    /// A stored query goes, with the rows that it may have.
+    fn drop_stored(&self, view: &View, ddl: &mut Ddl) {
+        let id = view.shape.id;
+        if materialized::is_one(self.catalog, id) {
+            ddl.actions.insert(0, SchemaAction::DropTable(id));
+        }
+        ddl.actions.insert(0, SchemaAction::DropView(id));
+    }
+
+    /// Stored queries that read a column which is dropped with what depends on it.
+    fn readers_of_dropped(
+        &self,
+        statement: &Statement,
+        ddl: &Ddl,
+        remade: &BTreeMap<TableId, TableId>,
+    ) -> Vec<Arc<View>> {
+        let mut readers = Vec::new();
+        if !is_cascade(statement) {
+            return readers;
+        }
+        let alone = dropped_alone(statement);
+        for (before, next) in self.alterations(ddl, remade) {
+            let goes = |column: &usize| {
+                let Some(old) = before.columns.get(*column) else { return false };
+                let stays = next.columns.get(*column).is_some_and(|new| new.hidden == old.hidden);
+                !stays && !alone.contains(&old.name)
+            };
+            let reads =
+                |view: &&Arc<View>| view.uses.get(&before.id).is_some_and(|read| read.iter().any(goes));
+            readers.extend(self.catalog.views.values().filter(reads).cloned());
+        }
+        readers
+    }
+
+    /// Tables before a change and behind it.
+    fn alterations<'s>(
+        &'s self,
+        ddl: &'s Ddl,
+        remade: &'s BTreeMap<TableId, TableId>,
+    ) -> impl Iterator<Item = (&'s Table, &'s Table)> {
+        ddl.actions.iter().filter_map(move |action| {
+            let (SchemaAction::AlterTable(next) | SchemaAction::CreateTable(next)) = action else {
+                return None;
+            };
+            let from = remade.iter().find(|(_, to)| **to == next.id).map_or(next.id, |(from, _)| *from);
+            Some((self.catalog.table(from)?.as_ref(), next))
+        })
+    }
+
     /// Relations that a change drops, and tables that it makes anew under their names.
     fn gone_and_remade(&self, ddl: &Ddl) -> (Vec<TableId>, BTreeMap<TableId, TableId>) {
         let mut gone: Vec<TableId> = Vec::new();
@@ -106,12 +155,9 @@ impl DdlContext<'_> {
         dropped: &BTreeSet<TableId>,
         remade: &BTreeMap<TableId, TableId>,
     ) -> SqlResult<()> {
-        for action in &ddl.actions {
-            let (SchemaAction::AlterTable(next) | SchemaAction::CreateTable(next)) = action else { continue };
-            let from = remade.iter().find(|(_, to)| **to == next.id).map_or(next.id, |(from, _)| *from);
-            let Some(before) = self.catalog.table(from) else { continue };
+        for (before, next) in self.alterations(ddl, remade) {
             for view in self.catalog.views.values().filter(|view| !dropped.contains(&view.shape.id)) {
-                let Some(columns) = view.uses.get(&from) else { continue };
+                let Some(columns) = view.uses.get(&before.id) else { continue };
                 check_altered(before, next, &self.called(view), columns)?;
             }
         }
@@ -119,9 +165,39 @@ impl DdlContext<'_> {
     }
 
     /// A stored query in a message.
-    fn called(&self, view: &View) -> String {
+    pub(super) fn called(&self, view: &View) -> String {
         format!("{} {}", materialized::kind(self.catalog, &view.shape), view.shape.name)
     }
+}
+
+/// Whether a statement also drops what depends on what it drops.
+pub(super) fn is_cascade(statement: &Statement) -> bool {
+    let is_said = |behavior: &Option<DropBehavior>| *behavior == Some(DropBehavior::Cascade);
+    match statement {
+        Statement::Drop { cascade, .. } => *cascade,
+        Statement::DropDomain(drop) => is_said(&drop.drop_behavior),
+        Statement::AlterTable(alter) => alter.operations.iter().any(|operation| match operation {
+            Operation::DropColumn { drop_behavior, .. } | Operation::DropConstraint { drop_behavior, .. } => {
+                is_said(drop_behavior)
+            }
+            _ => false,
+        }),
+        _ => false,
+    }
+}
+
+/// Columns that a statement drops without CASCADE, beside others.
+fn dropped_alone(statement: &Statement) -> BTreeSet<String> {
+    let Statement::AlterTable(alter) = statement else { return BTreeSet::new() };
+    let mut alone = BTreeSet::new();
+    for operation in &alter.operations {
+        if let Operation::DropColumn { column_names, drop_behavior, .. } = operation
+            && *drop_behavior != Some(DropBehavior::Cascade)
+        {
+            alone.extend(column_names.iter().map(names::fold));
+        }
+    }
+    alone
 }
 
 /// A view over tables that were made anew under their names; `None` if it reads none.

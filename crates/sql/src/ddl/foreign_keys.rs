@@ -10,7 +10,7 @@ use base::error::{SqlResult, SqlState};
 use base::identifier::quoted;
 use base::roles::{Object, Privileges};
 use base::schema::foreign::{Action, Timing};
-use base::schema::{ForeignKey, Table};
+use base::schema::{ForeignKey, Identity, Table};
 use base::{DataType, SqlError, TableId};
 use sqlparser::ast::{self, ConstraintReferenceMatchKind as MatchKind, ReferentialAction};
 use std::sync::Arc;
@@ -37,6 +37,7 @@ impl DdlContext<'_> {
             }
         }
         let (referenced, unique) = referenced_key(parent, &key.referred_columns)?;
+        refuse_assignments(table, &columns, key)?;
         if referenced.len() != columns.len() {
             let told = "number of referencing and referenced columns for foreign key disagree";
             return Err(SqlError::new(INVALID_FOREIGN_KEY, told));
@@ -196,6 +197,21 @@ fn referenced_key(parent: &Table, named: &[ast::Ident]) -> SqlResult<(Vec<usize>
             ),
         )),
     }
+}
+
+/// Errors: 42601 for an action that assigns values to a generated column, which takes no other value than its own.
+fn refuse_assignments(table: &Table, columns: &[usize], key: &ast::ForeignKeyConstraint) -> SqlResult<()> {
+    use ReferentialAction as A;
+    if columns.iter().all(|column| table.columns[*column].identity != Identity::Generated) {
+        return Ok(());
+    }
+    let event = match (key.on_update, key.on_delete) {
+        (Some(A::Cascade | A::SetNull | A::SetDefault), _) => "ON UPDATE",
+        (_, Some(A::SetNull | A::SetDefault)) => "ON DELETE",
+        _ => return Ok(()),
+    };
+    let told = format!("invalid {event} action for foreign key constraint containing generated column");
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, told))
 }
 
 /// Errors: 42804 for columns that cannot be compared.

@@ -91,10 +91,8 @@ fn copied(column: &Column, included: Included) -> Column {
     let (default, identity) = match column.identity {
         identity if identity.has_sequence() && included.identity => (None, identity),
         Identity::Generated if included.generated => (column.default.clone(), Identity::Generated),
-        // Of what `serial` made and BY DEFAULT AS IDENTITY the catalog knows the default.
-        Identity::No | Identity::Serial | Identity::ByDefault if included.defaults => {
-            (column.default.clone(), Identity::No)
-        }
+        // That of an identity column is no default to its users, and its sequence goes with the other table.
+        Identity::No | Identity::Serial if included.defaults => (column.default.clone(), Identity::No),
         _ => (None, Identity::No),
     };
     Column { default, identity, missing: Datum::Null, ..column.clone() }

@@ -99,10 +99,18 @@ impl DdlContext<'_> {
         }
         let words: Vec<String> =
             operation.to_string().split_whitespace().take(2).map(str::to_uppercase).collect();
-        let told =
-            format!("ALTER action {} cannot be performed on relation \"{}\"", words.join(" "), table.name);
-        Err(SqlError::new(WRONG_KIND, told).detail("This operation is not supported for materialized views."))
+        Err(cannot_be_done(&words.join(" "), table))
     }
+
+    /// Errors: 42809 for a materialized view: its rows are written anew by REFRESH alone.
+    pub(super) fn refuse_rewrite(&self, table: &Table) -> SqlResult<()> {
+        if materialized::is_one(self.catalog, table.id) { Err(cannot_be_done("SET", table)) } else { Ok(()) }
+    }
+}
+
+fn cannot_be_done(action: &str, table: &Table) -> SqlError {
+    let told = format!("ALTER action {action} cannot be performed on relation \"{}\"", table.name);
+    SqlError::new(WRONG_KIND, told).detail("This operation is not supported for materialized views.")
 }
 
 /// A column of kept rows. Errors: 0A000 for a type that no table has.

@@ -216,6 +216,7 @@ pub fn move_home(table: &Table, to: RegionId, topology: &Topology) -> MoveHome {
 
 /// A table like this one, which takes its place and its rows.
 fn rewrite(context: &DdlContext<'_>, table: &Arc<Table>, placement: Placement) -> SqlResult<Ddl> {
+    context.refuse_rewrite(table)?;
     let next = Table { placement, ..table.as_ref().clone() };
     remade(context, Rewrite::of(table), next, Vec::new(), context.catalog.next_id, &[])
 }
@@ -232,6 +233,14 @@ pub(super) fn remade(
     altered: &[Table],
 ) -> SqlResult<Ddl> {
     let table = &rewrite.from;
+    // Whoever moved the table wants it there, and the move itself goes with the old one.
+    let moved = context.catalog.homes.get(&table.id).copied();
+    if let Some(to) = moved.filter(|to| context.topology.partitions_of(*to).next().is_some())
+        && next.placement == table.placement
+        && matches!(next.placement, Placement::Home(_))
+    {
+        next.placement = Placement::Home(to);
+    }
     let fresh = next.indexes.iter().map(|index| index.id.0 + 1).max().unwrap_or_default();
     let mut next_id = next_id.max(fresh);
     let mut renumbered = BTreeMap::new();

@@ -1,15 +1,29 @@
 //! CREATE, ALTER and DROP SEQUENCE as changes of the catalog.
 
+use super::alter_table::lose_default;
+use super::dependents::is_cascade;
 use super::sequence_options::{Counting, Options, check_within, type_named};
-use super::{Ddl, DdlContext};
+use super::{Ddl, DdlContext, kept_texts};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::roles::Object;
-use base::schema::{Origin, SchemaAction, Sequence};
+use base::schema::{Identity, Origin, SchemaAction, Sequence, Table};
 use base::{SqlError, TableId};
-use sqlparser::ast::{self, AlterTableOperation as Operation};
+use sqlparser::ast::{self, AlterTableOperation as Operation, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::tokenizer::{Span, Token, Tokenizer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const DEPENDENT: SqlState = SqlState(*b"2BP01");
+
+/// A default that names a sequence.
+struct User {
+    /// `None`: of a domain.
+    column: Option<(TableId, usize)>,
+    what: String,
+    sequence: TableId,
+}
 
 impl DdlContext<'_> {
     pub(super) fn create_sequence(
@@ -144,14 +158,148 @@ impl DdlContext<'_> {
         }
     }
 
+    /// Errors: 2BP01 for the sequence of an identity column, which goes with the column alone.
     pub(super) fn drop_sequence(&self, name: &ast::ObjectName) -> SqlResult<Vec<SchemaAction>> {
         let sequence = crate::catalog::find_named_sequence(self.catalog, self.search_path, name)?;
-        if sequence.owner.is_some() {
-            return Err(SqlError::new(
-                SqlState(*b"2BP01"),
-                format!("cannot drop sequence {} because other objects depend on it", sequence.name),
-            ));
+        if let Some((table, column)) = self.owner_of(sequence)
+            && table.columns[column].identity.is_identity()
+        {
+            let column = format!("column {} of table {}", table.columns[column].name, table.name);
+            let told = format!("cannot drop sequence {} because {column} requires it", sequence.name);
+            return Err(SqlError::new(DEPENDENT, told).hint(format!("You can drop {column} instead.")));
         }
         Ok(vec![SchemaAction::DropSequence(sequence.id)])
+    }
+
+    fn owner_of(&self, sequence: &Sequence) -> Option<(&Arc<Table>, usize)> {
+        let (table, column) = sequence.owner?;
+        Some((self.catalog.table(table)?, column))
+    }
+
+    /// What a change does to defaults that name a sequence which it drops: 2BP01, or with CASCADE they go too.
+    pub(super) fn keep_defaults(&self, statement: &Statement, mut ddl: Ddl) -> SqlResult<Ddl> {
+        let gone = self.sequences_gone(&ddl);
+        if gone.is_empty() {
+            return Ok(ddl);
+        }
+        let users = self.users_of_sequences(&gone, &ddl);
+        let Some(first) = users.first() else { return Ok(ddl) };
+        if !is_cascade(statement) {
+            let detail = users.iter().map(|user| {
+                let sequence = self.catalog.sequences.get(&user.sequence);
+                let sequence = sequence.map(|sequence| sequence.name.as_str()).unwrap_or_default();
+                format!("{} depends on sequence {sequence}", user.what)
+            });
+            let detail: Vec<String> = detail.collect();
+            return Err(SqlError::new(DEPENDENT, self.still_used(statement, first.sequence))
+                .detail(detail.join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        ddl.notices.push((
+            SqlState::SUCCESSFUL,
+            match users.as_slice() {
+                [one] => format!("drop cascades to {}", one.what),
+                more => format!("drop cascades to {} other objects", more.len()),
+            },
+        ));
+        for User { column, what, .. } in users {
+            let Some((id, column)) = column else {
+                let told = format!("dropping a sequence that the default of {what} names");
+                return Err(SqlError::unsupported(told).hint("Drop the default first."));
+            };
+            self.drop_default(id, column, &mut ddl);
+        }
+        Ok(ddl)
+    }
+
+    /// Sequences that a change drops, also those that go with their tables.
+    fn sequences_gone(&self, ddl: &Ddl) -> BTreeSet<TableId> {
+        let mut gone = BTreeSet::new();
+        for action in &ddl.actions {
+            match action {
+                SchemaAction::DropSequence(id) => drop(gone.insert(*id)),
+                SchemaAction::DropTable(table) => {
+                    let is_owned = |s: &&Arc<Sequence>| s.owner.is_some_and(|(owner, _)| owner == *table);
+                    gone.extend(self.catalog.sequences.values().filter(is_owned).map(|s| s.id));
+                }
+                // A table that is made anew keeps its sequences.
+                SchemaAction::CreateSequence(sequence) => drop(gone.remove(&sequence.id)),
+                _ => {}
+            }
+        }
+        gone
+    }
+
+    /// Defaults that name one of these sequences, once a change is made.
+    fn users_of_sequences(&self, gone: &BTreeSet<TableId>, ddl: &Ddl) -> Vec<User> {
+        let mut tables: BTreeMap<TableId, &Table> =
+            self.catalog.tables.iter().map(|(id, table)| (*id, table.as_ref())).collect();
+        let mut types: BTreeSet<TableId> = self.catalog.types.domains.keys().copied().collect();
+        for action in &ddl.actions {
+            match action {
+                SchemaAction::CreateTable(table) | SchemaAction::AlterTable(table) => {
+                    tables.insert(table.id, table);
+                }
+                SchemaAction::DropTable(id) => drop(tables.remove(id)),
+                SchemaAction::DropType(id) => drop(types.remove(id)),
+                _ => {}
+            }
+        }
+        let mut users = Vec::new();
+        let mut add = |default: &str, column: Option<(TableId, usize)>, what: String| {
+            let named = kept_texts::sequences_in(self, default);
+            users.extend(named.intersection(gone).next().map(|s| User { column, what, sequence: *s }));
+        };
+        for (id, table) in tables {
+            for (at, column) in table.visible_columns() {
+                if let (Identity::No | Identity::Serial, Some(default)) = (column.identity, &column.default) {
+                    let what = format!("default value for column {} of table {}", column.name, table.name);
+                    add(default, Some((id, at)), what);
+                }
+            }
+        }
+        for domain in types.iter().filter_map(|id| self.catalog.types.domains.get(id)) {
+            if let Some(default) = &domain.default {
+                add(default, None, format!("type {}", domain.name));
+            }
+        }
+        users
+    }
+
+    /// That something cannot be dropped because of a sequence which would go with it, or is it.
+    fn still_used(&self, statement: &Statement, sequence: TableId) -> String {
+        let sequence = self.catalog.sequences.get(&sequence);
+        let owner = sequence.and_then(|sequence| self.owner_of(sequence));
+        let what = match (statement, owner) {
+            (Statement::Drop { names, .. }, _) if names.len() > 1 => {
+                return "cannot drop desired object(s) because other objects depend on them".into();
+            }
+            (Statement::Drop { object_type: ast::ObjectType::Sequence, .. }, _) | (_, None) => {
+                format!("sequence {}", sequence.map(|sequence| sequence.name.as_str()).unwrap_or_default())
+            }
+            (Statement::Drop { .. }, Some((table, _))) => format!("table {}", table.name),
+            (_, Some((table, column))) => {
+                format!("column {} of table {}", table.columns[column].name, table.name)
+            }
+        };
+        format!("cannot drop {what} because other objects depend on it")
+    }
+
+    /// Takes a default away from a table, as far as a change has changed it.
+    fn drop_default(&self, id: TableId, column: usize, ddl: &mut Ddl) {
+        let mut is_described = false;
+        for action in &mut ddl.actions {
+            if let SchemaAction::CreateTable(table) | SchemaAction::AlterTable(table) = action
+                && table.id == id
+            {
+                lose_default(table, column);
+                is_described = true;
+            }
+        }
+        if !is_described && let Some(table) = self.catalog.table(id) {
+            let mut next = table.as_ref().clone();
+            lose_default(&mut next, column);
+            ddl.actions.push(SchemaAction::AlterTable(next));
+        }
     }
 }

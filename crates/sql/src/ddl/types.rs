@@ -2,6 +2,7 @@
 
 use super::domains::Made;
 use super::{Ddl, DdlContext, is_missing};
+use crate::materialized;
 use crate::names;
 use crate::views::quoted;
 use crate::walk;
@@ -151,7 +152,11 @@ impl DdlContext<'_> {
             let detail = found.detail.join("\n");
             return Err(SqlError::new(SqlState(*b"2BP01"), message).detail(detail).hint(hint));
         }
-        ddl.actions.extend(found.views.into_iter().map(SchemaAction::DropView));
+        for id in found.views {
+            ddl.actions.push(SchemaAction::DropView(id));
+            let is_materialized = materialized::is_one(self.catalog, id);
+            ddl.actions.extend(is_materialized.then_some(SchemaAction::DropTable(id)));
+        }
         self.drop_columns(&found.columns, ddl)?;
         let told = match found.detail.as_slice() {
             [] => None,
@@ -186,7 +191,9 @@ impl DdlContext<'_> {
         let mut others = self.named_by(of, |kept| !kept.goes)?;
         let views_that_name: Vec<Kind> = others.iter().map(|kept| kept.kind).collect();
         others.retain(|kept| !matches!(kept.kind, Kind::View(_)));
-        let columns = self.columns_of(of);
+        let mut columns = self.columns_of(of);
+        // Those of a materialized view go with it.
+        columns.retain(|(table, _)| !materialized::is_one(self.catalog, table.id));
         let reads = |view: &View| {
             let is_read = |(table, at): &(&Table, usize)| {
                 view.uses.get(&table.id).is_some_and(|columns| columns.contains(at))
@@ -199,7 +206,7 @@ impl DdlContext<'_> {
         let shown = columns
             .iter()
             .map(|(table, at)| format!("column {} of table {}", table.columns[*at].name, table.name));
-        let shown = shown.chain(views.iter().map(|view| format!("view {}", view.shape.name)));
+        let shown = shown.chain(views.iter().map(|view| self.called(view)));
         let shown = shown.chain(others.iter().map(|kept| kept.what.clone()));
         found.detail.extend(shown.map(|what| format!("{what} depends on type {}", self.name_of(of))));
         found.views.extend(views.iter().map(|view| view.shape.id));

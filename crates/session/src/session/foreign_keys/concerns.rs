@@ -2,7 +2,7 @@
 
 use base::TableId;
 use base::error::{SqlError, SqlResult};
-use base::schema::{Catalog, ForeignKey, SchemaAction};
+use base::schema::{Catalog, ForeignKey, Identity, SchemaAction};
 use base::txn::{AccessMode, AccessSet, OnConflict};
 use sql::lower::insert::InsertPlan;
 
@@ -29,18 +29,29 @@ pub fn concern_writes(catalog: &Catalog, access: &AccessSet) -> bool {
     })
 }
 
-/// Errors: 0A000 where a table with triggers is to be written by a procedure that the program brings: it has no statements.
-pub fn refuse_triggers(catalog: &Catalog, access: &AccessSet) -> SqlResult<()> {
+/// Errors: 0A000 where a procedure that the program brings is to write a table with triggers: it has no statements. Or one
+/// with columns that are computed: it writes rows as they are.
+pub fn refuse_procedure(catalog: &Catalog, access: &AccessSet) -> SqlResult<()> {
     let writes = access.by_partition.values().flatten().filter(|a| a.mode == AccessMode::Write);
-    let mut tables = writes.filter_map(|access| access.granule.table().and_then(|id| catalog.table(id)));
-    match tables.find(|table| !table.triggers.is_empty()) {
-        None => Ok(()),
-        Some(table) => {
-            Err(SqlError::unsupported(format!("a built-in procedure that writes \"{}\"", table.name)).hint(
-                "The table has triggers, which fire for statements. Drop them, or write it with statements.",
-            ))
-        }
+    let written = writes.filter_map(|access| access.granule.table().and_then(|id| catalog.table(id)));
+    for table in written {
+        let computes = |hidden: bool| {
+            table.columns.iter().any(|c| c.identity == Identity::Generated && c.hidden == hidden)
+        };
+        let has = if !table.triggers.is_empty() {
+            "triggers, which fire for statements"
+        } else if computes(false) {
+            "generated columns, which statements compute"
+        } else if computes(true) {
+            "indexes over expressions, which statements compute"
+        } else {
+            continue;
+        };
+        let told = format!("a built-in procedure that writes \"{}\"", table.name);
+        let hint = format!("The table has {has}. Drop them, or write it with statements.");
+        return Err(SqlError::unsupported(told).hint(hint));
     }
+    Ok(())
 }
 
 /// Foreign keys that actions add or validate, of tables that are there already: their rows have to keep them. `replaces`:

@@ -213,13 +213,15 @@ impl Session {
         }
         let mut values = parameters.to_vec();
         values.resize(plan.given, Datum::Null);
-        let mut tables = Vec::new();
+        // What each of them gave stays until the statement is over, not only what the last one gave.
+        let (mut tables, mut held) = (Vec::new(), Vec::new());
         for call in &plan.calls {
             let arguments = match &call.arguments {
                 Some(arguments) => self.arguments(arguments, &values).await?,
                 None => Vec::new(),
             };
             let returned = self.call_routine(&call.routine, arguments).await?;
+            held.extend(self.release_read());
             match &call.table {
                 Some(table) => {
                     let rows: Vec<_> = returned.rows.into_iter().map(Arc::new).collect();

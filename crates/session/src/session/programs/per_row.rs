@@ -5,7 +5,7 @@ use super::callees::{resolved, written};
 use super::kinds;
 use crate::session::Session;
 use crate::session::plan::{PerRow as Item, Plan, Planner};
-use analytics::Context;
+use analytics::{Context, row_bytes};
 use base::error::SqlResult;
 use base::routines::{ResultOf, Routine};
 use base::{Datum, SqlError};
@@ -113,12 +113,14 @@ fn called(
 }
 
 impl Session {
-    /// Calls the functions for each row.
+    /// Calls the functions for each row. Errors: among others 53200.
     pub(super) async fn called_per_row(
         &mut self,
         items: &[Item],
         rows: Vec<Vec<Datum>>,
     ) -> SqlResult<Vec<Vec<Datum>>> {
+        // Each call gives back what the one before has reserved, so what stays is counted here.
+        let (asked, memory) = (self.release_read(), self.gateway.rows_memory("results of functions"));
         let mut answered = Vec::with_capacity(rows.len());
         for row in rows {
             let mut values = Vec::with_capacity(items.len());
@@ -132,9 +134,15 @@ impl Session {
                     }
                 });
             }
+            self.release_read();
+            if let Some(asked) = &asked {
+                asked.shrink(row_bytes(&row));
+            }
+            memory.grow(row_bytes(&values))?;
             answered.push(values);
             tokio::task::consume_budget().await;
         }
+        self.hold_read(memory);
         Ok(answered)
     }
 }

@@ -339,6 +339,15 @@ pub(in crate::ddl) fn set_not_null(table: &mut Table, column: usize, is_not_null
     table.columns[column].not_null = is_not_null;
 }
 
+/// A column is given no value any more where none is said: the sequence is gone that counted it.
+pub(in crate::ddl) fn lose_default(table: &mut Table, column: usize) {
+    let described = &mut table.columns[column];
+    described.default = None;
+    if described.identity == Identity::Serial {
+        described.identity = Identity::No;
+    }
+}
+
 /// A column that is there no more: its place stays, its name is free.
 pub(in crate::ddl) fn hide(table: &mut Table, column: usize) {
     table.set_domain(column, None);
