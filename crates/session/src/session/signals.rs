@@ -26,7 +26,7 @@ const TERMINATE: Wanted =
 impl Session {
     /// Errors: 42501.
     pub(super) fn cancel_other(&mut self, process: i64) -> SqlResult<Datum> {
-        let Some(process) = self.found(process, &CANCEL)? else { return Ok(Datum::Bool(false)) };
+        let Some(process) = self.session_named(process, &CANCEL)? else { return Ok(Datum::Bool(false)) };
         self.gateway.notifications.signal(process, None);
         Ok(Datum::Bool(true))
     }
@@ -36,7 +36,7 @@ impl Session {
         let Ok(patience) = u64::try_from(patience_ms).map(Duration::from_millis) else {
             return Err(SqlError::new(SqlState(*b"22003"), "\"timeout\" must not be negative"));
         };
-        let Some(process) = self.found(process, &TERMINATE)? else { return Ok(Datum::Bool(false)) };
+        let Some(process) = self.session_named(process, &TERMINATE)? else { return Ok(Datum::Bool(false)) };
         let all = self.gateway.notifications.clone();
         all.signal(process, Some(Ending::Terminated));
         let until = Instant::now() + patience;
@@ -53,7 +53,7 @@ impl Session {
     }
 
     /// The process, if it is a session and this one may end it. A warning if it is none. Errors: 42501.
-    fn found(&mut self, process: i64, wanted: &Wanted) -> SqlResult<Option<i32>> {
+    fn session_named(&mut self, process: i64, wanted: &Wanted) -> SqlResult<Option<i32>> {
         let known = i32::try_from(process).ok();
         let known = known.and_then(|id| Some((id, self.gateway.notifications.role_of(id)?)));
         let Some((id, role)) = known else {
