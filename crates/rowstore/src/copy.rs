@@ -1,14 +1,17 @@
 //! A partition in blocks, for a copy that starts empty.
 //!
-//! IN: blocks of another copy of the same partition, in order. OUT: the blocks of this one, of bounded size each, one at
-//! a time: versions that were written since the copy began are left out, so all blocks are of one moment.
+//! IN: blocks of another copy of the same partition, in order ([`Store::restore`]). OUT: the blocks of this one, of bounded
+//! size each, one at a time: versions that were written since the copy began are left out, so all blocks are of one moment.
 //! KEEPS: a store that has taken all blocks of another answers every cut, every question for what has changed since
 //! and every later transaction as that one does: versions travel with their places, deletions among them.
 
 use crate::entries::{IndexStore, Owner};
-use crate::store::{Garbage, GarbageKind, Store, TableStore};
+use crate::garbage::{GarbageKind, Superseded};
+use crate::store::Store;
+use crate::table::TableStore;
+use crate::tables::Tables;
 use crate::versions::{Slot, VersionMap};
-use base::codec::{self, DecodeError};
+use base::codec;
 use base::key::KeyRange;
 use base::schema::{Catalog, Placement, Table};
 use base::{Key, Place, Rank, Row, TableId};
@@ -20,10 +23,11 @@ use std::sync::Arc;
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// Versions of some keys, oldest first.
-type Chains<V> = Vec<(Key, Vec<(Place, Option<V>)>)>;
+pub(crate) type Chains<V> = Vec<(Key, Vec<(Place, Option<V>)>)>;
 
+/// A part of a copy.
 #[derive(Serialize, Deserialize)]
-enum Block {
+pub(crate) enum Block {
     Begins {
         collected_below: Rank,
         catalog: Arc<Catalog>,
@@ -86,10 +90,10 @@ impl Store {
             collected_below: self.collected_below,
             catalog: self.catalog.clone(),
             catalogs: self.catalogs.iter().cloned().collect(),
-            tables: self.tables.keys().copied().collect(),
+            tables: self.tables.now.keys().copied().collect(),
         })]);
-        let tables = self.tables.iter().map(|(id, table)| (None, Which::Live(*id), table));
-        let dropped = self.dropped.iter();
+        let tables = self.tables.now.iter().map(|(id, table)| (None, Which::Live(*id), table));
+        let dropped = self.tables.dropped.iter();
         let dropped =
             dropped.map(|(place, table)| (Some(*place), Which::Dropped(table.desc.id, *place), table));
         for (dropped, which, table) in tables.chain(dropped) {
@@ -180,67 +184,35 @@ impl Store {
 
     fn copied(&self, which: Which) -> Option<&TableStore> {
         match which {
-            Which::Live(id) => self.tables.get(&id),
+            Which::Live(id) => self.tables.get(id),
             Which::Dropped(id, at) => {
-                let mut dropped = self.dropped.iter();
+                let mut dropped = self.tables.dropped.iter();
                 dropped.find(|(place, table)| *place == at && table.desc.id == id).map(|(_, table)| table)
             }
         }
     }
+}
 
-    /// Takes the next block of another store's copy; with the first, the present contents are dropped. Errors: it is
-    /// no such block.
-    pub fn restore(&mut self, block: &[u8]) -> Result<(), DecodeError> {
-        match codec::decode(block)? {
-            Block::Begins { collected_below, catalog, catalogs, tables } => {
-                *self = self.emptied();
-                self.collected_below = collected_below;
-                self.catalogs = catalogs.into_iter().collect();
-                for id in tables {
-                    let Some(desc) = catalog.table(id) else { continue };
-                    self.index_owner.extend(desc.indexes.iter().map(|index| (index.id, id)));
-                }
-                self.catalog = catalog;
-            }
-            Block::Table { desc, dropped, newest, indexes } => {
-                // The catalog's own description where it has one: changes look for it by address.
-                let known = self.catalog.tables.get(&desc.id).filter(|_| dropped.is_none()).cloned();
-                self.restoring = known.as_ref().map(|desc| desc.id);
-                let mut table = TableStore::new(known.unwrap_or(desc), &self.topology, Place::default());
-                table.newest = newest;
-                for (index, (created, late_from)) in table.indexes.iter_mut().zip(indexes) {
-                    (index.created, index.late_from) = (created, late_from);
-                }
-                match dropped {
-                    Some(place) => self.dropped.push((place, table)),
-                    None => drop(self.tables.insert(table.desc.id, table)),
-                }
-            }
-            Block::Rows(chains) => self.restore_rows(chains),
-            Block::Entries { nth, chains } => {
-                self.restore_entries(nth, chains, GarbageKind::Entry, |index| &mut index.entries);
-            }
-            Block::Homes { nth, chains } => {
-                self.restore_entries(nth, chains, GarbageKind::Home, |index| &mut index.homes);
-            }
-            Block::Ends => {
-                // Visited in the order in which it became garbage.
-                self.garbage.make_contiguous().sort_by_key(|garbage| garbage.place);
-                self.restoring = None;
-            }
-        }
-        Ok(())
-    }
-
+impl Tables {
     /// The table whose blocks arrive.
     fn restored(&mut self) -> Option<&mut TableStore> {
         match self.restoring {
-            Some(id) => self.tables.get_mut(&id),
+            Some(id) => self.now.get_mut(&id),
             None => self.dropped.last_mut().map(|(_, table)| table),
         }
     }
 
-    fn restore_rows(&mut self, chains: Chains<Row>) {
+    /// Takes a table without rows; what follows is of it. `dropped`: since when it is gone.
+    pub(crate) fn restore_table(&mut self, table: TableStore, dropped: Option<Place>) {
+        self.restoring = dropped.is_none().then_some(table.desc.id);
+        match dropped {
+            Some(place) => self.dropped.push((place, table)),
+            None => drop(self.now.insert(table.desc.id, table)),
+        }
+    }
+
+    /// Takes rows of the table whose blocks arrive.
+    pub(crate) fn restore_rows(&mut self, chains: Chains<Row>) {
         let is_dropped = self.restoring.is_none();
         let (mut garbage, mut counters) = (Vec::new(), self.counters);
         let Some(table) = self.restored() else { return };
@@ -259,14 +231,15 @@ impl Store {
                 counters.live_bytes += live_bytes;
             }
             restore_chain(&mut table.rows, &key, versions, |place| {
-                garbage.push(Garbage { place, table: id, kind: GarbageKind::Row, key: key.clone() });
+                garbage.push(Superseded { place, table: id, kind: GarbageKind::Row, key: key.clone() });
             });
         }
         self.counters = counters;
-        self.garbage.extend(garbage.into_iter().filter(|_| !is_dropped));
+        garbage.into_iter().filter(|_| !is_dropped).for_each(|superseded| self.garbage.push(superseded));
     }
 
-    fn restore_entries(
+    /// The same of entries of its `nth` index.
+    pub(crate) fn restore_entries(
         &mut self,
         nth: usize,
         chains: Chains<Owner>,
@@ -281,10 +254,16 @@ impl Store {
         let kind = kind(index.desc.id);
         for (key, versions) in chains {
             restore_chain(map(index), &key, versions, |place| {
-                garbage.push(Garbage { place, table: id, kind, key: key.clone() });
+                garbage.push(Superseded { place, table: id, kind, key: key.clone() });
             });
         }
-        self.garbage.extend(garbage.into_iter().filter(|_| !is_dropped));
+        garbage.into_iter().filter(|_| !is_dropped).for_each(|superseded| self.garbage.push(superseded));
+    }
+
+    /// That was all.
+    pub(crate) fn end_restoring(&mut self) {
+        self.garbage.sort();
+        self.restoring = None;
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! KEEPS: an entry that can belong to one row only names its row; any other ends with its row's primary key.
 
-use crate::store::GarbageKind;
+use crate::garbage::GarbageKind;
 use crate::versions::VersionMap;
 use base::key::KeyRange;
 use base::schema::{Index, Table};

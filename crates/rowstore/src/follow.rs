@@ -5,7 +5,8 @@
 //! of a copy stand at the beginning of time, and cuts before the copy was taken are refused.
 
 use crate::execute::migration::Written;
-use crate::store::{Store, TableStore};
+use crate::store::Store;
+use crate::table::TableStore;
 use base::commit::{Change, CommitRecord};
 use base::schema::Catalog;
 use base::{Key, Place, Rank, Row, TableId};
@@ -17,10 +18,8 @@ impl Store {
         let mut store = self.emptied();
         store.collected_below = rank;
         store.catalog = catalog.clone();
-        for (id, desc) in &catalog.tables {
-            store.index_owner.extend(desc.indexes.iter().map(|index| (index.id, *id)));
-            let table = TableStore::new(desc.clone(), &store.topology, Place::default());
-            store.tables.insert(*id, table);
+        for desc in catalog.tables.values() {
+            store.tables.insert(TableStore::new(desc.clone(), &store.topology, Place::default()));
         }
         *self = store;
     }
@@ -66,7 +65,7 @@ impl Store {
     /// applied here.
     pub fn entries_of(&self, record: &CommitRecord, visit: &mut dyn FnMut(TableId, &Key)) {
         for write in &record.writes {
-            let Some(table) = self.tables.get(&write.table).filter(|table| !table.indexes.is_empty()) else {
+            let Some(table) = self.tables.get(write.table).filter(|table| !table.indexes.is_empty()) else {
                 continue;
             };
             let Some(slot) = table.rows.slot(&write.key) else { continue };

@@ -1,7 +1,8 @@
 //! What must hold of a store, as asserts. O(all versions): for tests and simulation.
 
 use crate::entries::{IndexStore, Owner};
-use crate::store::{Store, TableStore};
+use crate::store::Store;
+use crate::table::TableStore;
 use crate::versions::Slot;
 use base::{Key, Place, Row};
 use std::collections::BTreeSet;
@@ -11,9 +12,9 @@ impl Store {
     /// chain, and the counters count what is there.
     pub fn check_invariants(&self) {
         let (mut rows, mut versions, mut bytes, mut all_live_bytes) = (0, 0, 0, 0);
-        let dropped = self.dropped.iter().map(|(_, table)| table);
+        let dropped = self.tables.dropped.iter().map(|(_, table)| table);
         for (table, is_dropped) in
-            self.tables.values().map(|t| (t, false)).chain(dropped.map(|table| (table, true)))
+            self.tables.now.values().map(|t| (t, false)).chain(dropped.map(|table| (table, true)))
         {
             let (mut live, mut live_bytes) = (0, 0);
             for (key, slot) in table.rows.iter() {

@@ -7,7 +7,8 @@
 //! comes to it later is refused, be it entered or written: every store that decides this executes the same transactions in the
 //! same order, and copies take the entries with them.
 
-use crate::store::{Store, TableStore};
+use crate::store::Store;
+use crate::table::TableStore;
 use base::key::KeyRange;
 use base::{Key, Place, TableId};
 

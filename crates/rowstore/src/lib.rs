@@ -13,11 +13,15 @@ mod map;
 
 pub mod versions;
 
+mod table;
+
+mod garbage;
+
+mod tables;
+
 pub mod store;
 
 mod read;
-
-mod collect;
 
 mod copy;
 
@@ -41,4 +45,5 @@ pub use execute::steps::Unfinished;
 pub use live::LiveRows;
 pub use planted::Mutant;
 pub use read::Reading;
-pub use store::{Counters, Store};
+pub use store::Store;
+pub use tables::Counters;

@@ -33,7 +33,7 @@ impl LiveRows {
 impl Store {
     /// Begins a copy of the rows that are here now, without their history.
     pub fn begin_rows(&self) -> LiveRows {
-        let tables = self.tables.keys().copied().collect();
+        let tables = self.tables.now.keys().copied().collect();
         LiveRows { catalog: self.catalog.clone(), tables, from: Key::new() }
     }
 
@@ -52,7 +52,7 @@ impl Store {
         }
         let Some(&id) = copy.tables.front() else { return Ok(None) };
         let (mut rows, mut keys_left, mut bytes, mut next) = (Vec::new(), keys_max, 0, None);
-        if let Some(table) = self.tables.get(&id) {
+        if let Some(table) = self.tables.get(id) {
             let range = KeyRange { low: copy.from.clone(), high: None };
             table.rows.scan(&range, false, |key, slot| {
                 if keys_left == 0 || bytes >= PIECE_BYTES {

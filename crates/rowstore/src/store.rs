@@ -4,82 +4,22 @@
 //! readers). KEEPS: secondary indexes agree with rows at every cut; a read at a rank includes every tie;
 //! a cut below [`Store::collected_below`] is refused, never answered from what is left.
 
-use crate::entries::{IndexStore, Owner};
+use crate::copy::Block;
+use crate::entries::IndexStore;
+use crate::garbage::GarbageKind;
 use crate::planted::Mutant;
-use crate::versions::{Slot, VersionMap};
+use crate::table::TableStore;
+use crate::tables::{Counters, Tables, Wrote};
+use base::codec::{self, DecodeError};
 use base::commit::{Change, RowWrite};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::key::KeyRange;
-use base::schema::{Catalog, Table};
+use base::schema::Catalog;
 use base::topology::Topology;
 use base::txn::procedure::Procedures;
 use base::{Key, PartitionId, Place, Rank, Row, TableId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// A table's rows here.
-pub(crate) struct TableStore {
-    pub desc: Arc<Table>,
-    pub rows: VersionMap<Row>,
-    pub indexes: Vec<IndexStore>,
-    /// Latest place at which anything here changed.
-    pub newest: Place,
-    /// Rows now (not deleted), and their bytes with their keys.
-    pub live: u64,
-    pub live_bytes: u64,
-}
-
-/// Something superseded or deleted: its key is visited once `place` is behind every reader.
-pub(crate) struct Garbage {
-    pub place: Place,
-    pub table: TableId,
-    pub kind: GarbageKind,
-    pub key: Key,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GarbageKind {
-    Row,
-    /// Index entries, by index number in the table's list of stores.
-    Entry(TableId),
-    Home(TableId),
-}
-
-/// What a write of a row did.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Wrote {
-    /// A row that does not exist was deleted.
-    Nothing,
-    /// There is a new version; what the row was before.
-    Version(Option<Row>),
-    /// The transaction had written the row before.
-    OwnAgain,
-}
-
-/// Gauges of one store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Rows as of now.
-    pub rows: u64,
-    /// Versions of rows kept, deletions included.
-    pub versions: u64,
-    /// Encoded bytes of those versions with their keys, without the maps that hold them.
-    pub bytes: u64,
-    /// The part of `bytes` that is of rows as of now.
-    pub live_bytes: u64,
-    /// Superseded versions and deletions that wait to be collected.
-    pub garbage: u64,
-}
-
-impl std::ops::AddAssign for Counters {
-    fn add_assign(&mut self, other: Counters) {
-        self.rows += other.rows;
-        self.versions += other.versions;
-        self.bytes += other.bytes;
-        self.live_bytes += other.live_bytes;
-        self.garbage += other.garbage;
-    }
-}
 
 /// The rows of one partition.
 pub struct Store {
@@ -89,17 +29,9 @@ pub struct Store {
     pub(crate) catalog: Arc<Catalog>,
     /// Earlier catalogs, each with the place up to which it was valid (excluded).
     pub(crate) catalogs: VecDeque<(Place, Arc<Catalog>)>,
-    pub(crate) tables: BTreeMap<TableId, TableStore>,
-    /// Dropped tables that older cuts may still read, with the place of the drop.
-    pub(crate) dropped: Vec<(Place, TableStore)>,
-    /// Which table an index belongs to.
-    pub(crate) index_owner: BTreeMap<TableId, TableId>,
-    pub(crate) garbage: VecDeque<Garbage>,
+    pub(crate) tables: Tables,
     pub(crate) collected_below: Rank,
-    pub(crate) counters: Counters,
     pub(crate) prepared: crate::execute::PreparedSet,
-    /// The table whose blocks arrive, while another store's copy does; `None`: the last that was dropped.
-    pub(crate) restoring: Option<TableId>,
     /// A planted fault; never in production.
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,
@@ -114,14 +46,9 @@ impl Store {
             procedures,
             catalog: Arc::default(),
             catalogs: VecDeque::new(),
-            tables: BTreeMap::new(),
-            dropped: Vec::new(),
-            index_owner: BTreeMap::new(),
-            garbage: VecDeque::new(),
+            tables: Tables::default(),
             collected_below: Rank::ZERO,
-            counters: Counters::default(),
             prepared: Default::default(),
-            restoring: None,
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -172,17 +99,17 @@ impl Store {
         self.collected_below
     }
     pub fn counters(&self) -> Counters {
-        Counters { garbage: self.garbage.len() as u64, ..self.counters }
+        self.tables.counters()
     }
 
     /// Rows of a table, as of now.
     pub fn row_count(&self, table: TableId) -> u64 {
-        self.tables.get(&table).map_or(0, |table| table.live)
+        self.tables.get(table).map_or(0, |table| table.live)
     }
 
     /// Whether a table has such a row, as of now.
     pub fn has_row(&self, table: TableId, key: &Key) -> bool {
-        self.tables.get(&table).is_some_and(|table| table.rows.latest(key).is_some())
+        self.tables.get(table).is_some_and(|table| table.rows.latest(key).is_some())
     }
 
     /// Refuses a cut whose versions may be gone.
@@ -200,22 +127,20 @@ impl Store {
 
     /// The table with this id, as of now.
     pub(crate) fn table(&self, id: TableId) -> Option<&TableStore> {
-        self.tables.get(&id)
+        self.tables.get(id)
     }
     /// The table and index with this index id, as of now.
     pub(crate) fn index(&self, id: TableId) -> Option<(&TableStore, &IndexStore)> {
-        let table = self.tables.get(self.index_owner.get(&id)?)?;
-        Some((table, table.index(id)?))
+        self.tables.index(id)
     }
     /// The table with this id as a cut sees it: it may have been dropped since.
     pub(crate) fn table_at(&self, id: TableId, cut: Place) -> Option<&TableStore> {
-        let dropped = self.dropped.iter().find(|(place, table)| table.desc.id == id && cut < *place);
-        dropped.map(|(_, table)| table).or_else(|| self.tables.get(&id))
+        self.tables.get_at(id, cut)
     }
 
     /// The newest version of a row.
     pub fn get(&self, table: TableId, key: &Key) -> Option<&Row> {
-        self.tables.get(&table)?.rows.latest(key)
+        self.tables.get(table)?.rows.latest(key)
     }
     /// A row at a cut; [`Place::end_of`] a rank includes its ties.
     pub fn get_at(&self, table: TableId, key: &Key, cut: Place) -> Option<&Row> {
@@ -242,13 +167,7 @@ impl Store {
         descending: bool,
         visit: &mut dyn FnMut(&Key, &Row) -> bool,
     ) {
-        let in_dropped = self.dropped.iter().map(|(place, table)| (*place, table));
-        let table = in_dropped
-            .filter(|(place, _)| cut < *place)
-            .map(|(_, table)| table)
-            .find(|table| table.index(index).is_some())
-            .or_else(|| self.tables.get(self.index_owner.get(&index)?));
-        let Some(table) = table else { return };
+        let Some(table) = self.tables.with_index_at(index, cut) else { return };
         let range = (range, descending);
         table.scan_index(index, range, &mut |_| true, &|s| s.at(cut), &|s| s.at(cut), visit);
     }
@@ -260,7 +179,7 @@ impl Store {
         descending: bool,
         visit: &mut dyn FnMut(&Key, &Row) -> bool,
     ) {
-        let Some(table) = self.tables.get(&table) else { return };
+        let Some(table) = self.tables.get(table) else { return };
         table.rows.scan(range, descending, |key, slot| slot.latest().is_none_or(|row| visit(key, row)));
     }
     /// Newest rows through a secondary index.
@@ -287,7 +206,7 @@ impl Store {
     }
     /// Visits the newest place of every key in a range of a table or index.
     fn for_versions_in(&self, id: TableId, range: &KeyRange, visit: &mut dyn FnMut(&Key, Place) -> bool) {
-        if let Some(table) = self.tables.get(&id) {
+        if let Some(table) = self.tables.get(id) {
             match range.as_point() {
                 Some(key) => _ = table.rows.slot(key).map(|slot| visit(key, slot.place())),
                 None => table.rows.scan(range, false, |key, slot| visit(key, slot.place())),
@@ -300,7 +219,7 @@ impl Store {
     /// The first key in a range of a table or index that changed after `cut`, and where it did.
     pub(crate) fn newer_than(&self, id: TableId, range: &KeyRange, cut: Place) -> Option<(Key, Place)> {
         let quiet = |table: &TableStore| table.newest <= cut;
-        if self.tables.get(&id).or_else(|| self.index(id).map(|(t, _)| t)).is_none_or(quiet) {
+        if self.tables.get(id).or_else(|| self.index(id).map(|(t, _)| t)).is_none_or(quiet) {
             return None;
         }
         let mut found = None;
@@ -316,66 +235,15 @@ impl Store {
     /// Writes one row at a place, its index entries with it.
     pub(crate) fn write_row(&mut self, id: TableId, key: &Key, row: Option<Row>, place: Place) -> Wrote {
         let passes_by = self.planted(Mutant::WritePastIndex);
-        let Store { tables, garbage, counters, .. } = self;
-        let table = tables.get_mut(&id).unwrap_or_else(|| panic!("{id} is written after it was dropped"));
-        let size = row.as_ref().map_or(0, Row::len);
-        let is_live = row.is_some();
-        let replaced = match table.indexes.is_empty() {
-            true => table.rows.write(key, row, place),
-            false => {
-                let replaced = table.rows.write(key, row.clone(), place);
-                let mut dead = |kind, key: &Key| {
-                    garbage.push_back(Garbage { place, table: id, kind, key: key.clone() });
-                };
-                let before = replaced.before.as_ref();
-                for index in table.indexes.iter_mut().filter(|i| !(passes_by && i.desc.form.is_building)) {
-                    index.follow(&table.desc, key, before, row.as_ref(), place, &mut dead);
-                }
-                replaced
-            }
-        };
-        if !replaced.added_version && replaced.before.is_none() && !is_live {
-            return Wrote::Nothing;
-        }
-        table.newest = table.newest.max(place);
-        let was_live = replaced.before.is_some();
-        table.live = table.live + u64::from(is_live) - u64::from(was_live);
-        counters.rows = counters.rows + u64::from(is_live) - u64::from(was_live);
-        let bytes_of = |is_there: bool, size: usize| if is_there { (key.len() + size) as u64 } else { 0 };
-        let before = bytes_of(was_live, replaced.before.as_ref().map_or(0, Row::len));
-        let after = bytes_of(is_live, size);
-        table.live_bytes = table.live_bytes + after - before;
-        counters.live_bytes = counters.live_bytes + after - before;
-        counters.bytes += size as u64;
-        if replaced.added_version {
-            counters.versions += 1;
-            counters.bytes += key.len() as u64;
-        } else {
-            counters.bytes -= replaced.before.as_ref().map_or(0, Row::len) as u64;
-        }
-        if replaced.leaves_garbage {
-            garbage.push_back(Garbage { place, table: id, kind: GarbageKind::Row, key: key.clone() });
-        }
-        if replaced.added_version { Wrote::Version(replaced.before) } else { Wrote::OwnAgain }
+        self.tables.write_row((id, key), row, place, passes_by)
     }
-
     /// The store of an index.
     pub(crate) fn index_mut(&mut self, id: TableId) -> Option<&mut IndexStore> {
-        let table = self.tables.get_mut(self.index_owner.get(&id)?)?;
-        table.indexes.iter_mut().find(|index| index.desc.id == id)
+        self.tables.index_mut(id)
     }
-
     /// Sets or removes an entry of a unique index whose home is here.
     pub(crate) fn write_home(&mut self, index: TableId, entry: &Key, owner: Option<&Key>, place: Place) {
-        let Some(id) = self.index_owner.get(&index) else { return };
-        let table = self.tables.get_mut(id).expect("an index has a table");
-        table.newest = table.newest.max(place);
-        let store = table.indexes.iter_mut().find(|i| i.desc.id == index).expect("owned by this table");
-        let owner = owner.map(|key| Owner::Key(Box::new(key.clone())));
-        if store.homes.write(entry, owner, place).leaves_garbage {
-            let kind = GarbageKind::Home(index);
-            self.garbage.push_back(Garbage { place, table: *id, kind, key: entry.clone() });
-        }
+        self.tables.write_home(index, entry, owner, place);
     }
 
     /// Takes rows from elsewhere (a checkpoint, a peer) as if written at `place`.
@@ -392,67 +260,55 @@ impl Store {
             self.write_row(write.table, &write.key, row, place);
         }
     }
-}
 
-impl TableStore {
-    pub(crate) fn new(desc: Arc<Table>, topology: &Topology, created: Place) -> TableStore {
-        let indexes = desc.indexes.iter().map(|i| IndexStore::new(&desc, i, topology, created)).collect();
-        TableStore { desc, rows: VersionMap::default(), indexes, newest: created, live: 0, live_bytes: 0 }
-    }
-    /// The first row in a range that is not now as it was at `cut` in these columns, and where it changed
-    /// last.
-    pub(crate) fn differs_since(
-        &self,
-        range: &KeyRange,
-        columns: &[u16],
-        cut: Place,
-    ) -> Option<(Key, Place)> {
-        if self.newest <= cut {
-            return None;
+    /// Refuses cuts below `below` from now on and visits up to `budget` superseded keys. No cut in use lies below it, now or
+    /// ever. Answers whether there is more to do; call again, with the same or a later rank.
+    pub fn collect(&mut self, below: Rank, budget: usize) -> bool {
+        self.collected_below = self.collected_below.max(below);
+        let watermark = Place::end_of(self.collected_below);
+        while self.catalogs.front().is_some_and(|(until, _)| *until <= watermark) {
+            self.catalogs.pop_front();
         }
-        let is_same = |slot: &Slot<Row>| {
-            let shown = |row: &Row| {
-                let values = self.desc.complete(row);
-                columns.iter().map(|c| values.get(usize::from(*c)).cloned()).collect::<Vec<_>>()
-            };
-            slot.place() <= cut || slot.at(cut).map(shown) == slot.latest().map(shown)
-        };
-        if let Some(key) = range.as_point() {
-            let slot = self.rows.slot(key).filter(|slot| !is_same(slot))?;
-            return Some((key.clone(), slot.place()));
+        self.tables.collect(watermark, budget)
+    }
+    /// Whether something can be collected that was not yet.
+    pub fn is_collecting(&self) -> bool {
+        self.tables.is_collecting(Place::end_of(self.collected_below))
+    }
+
+    /// Takes the next block of another store's copy; with the first, the present contents are dropped. Errors: it is
+    /// no such block.
+    pub fn restore(&mut self, block: &[u8]) -> Result<(), DecodeError> {
+        match codec::decode(block)? {
+            Block::Begins { collected_below, catalog, catalogs, tables } => {
+                *self = self.emptied();
+                self.collected_below = collected_below;
+                self.catalogs = catalogs.into_iter().collect();
+                for id in tables {
+                    let Some(desc) = catalog.table(id) else { continue };
+                    self.tables.own_indexes(desc);
+                }
+                self.catalog = catalog;
+            }
+            Block::Table { desc, dropped, newest, indexes } => {
+                // The catalog's own description where it has one: changes look for it by address.
+                let known = self.catalog.tables.get(&desc.id).filter(|_| dropped.is_none()).cloned();
+                let mut table = TableStore::new(known.unwrap_or(desc), &self.topology, Place::default());
+                table.newest = newest;
+                for (index, (created, late_from)) in table.indexes.iter_mut().zip(indexes) {
+                    (index.created, index.late_from) = (created, late_from);
+                }
+                self.tables.restore_table(table, dropped);
+            }
+            Block::Rows(chains) => self.tables.restore_rows(chains),
+            Block::Entries { nth, chains } => {
+                self.tables.restore_entries(nth, chains, GarbageKind::Entry, |index| &mut index.entries);
+            }
+            Block::Homes { nth, chains } => {
+                self.tables.restore_entries(nth, chains, GarbageKind::Home, |index| &mut index.homes);
+            }
+            Block::Ends => self.tables.end_restoring(),
         }
-        let mut found = None;
-        self.rows.scan(range, false, |key, slot| {
-            if !is_same(slot) {
-                found = Some((key.clone(), slot.place()));
-            }
-            found.is_none()
-        });
-        found
-    }
-    pub(crate) fn index(&self, id: TableId) -> Option<&IndexStore> {
-        self.indexes.iter().find(|i| i.desc.id == id)
-    }
-    /// Visits rows of a range of entries in their order, or its reverse. `looks` is told each entry first, and answers
-    /// whether to go on.
-    pub(crate) fn scan_index(
-        &self,
-        index: TableId,
-        (range, descending): (&KeyRange, bool),
-        looks: &mut dyn FnMut(&Key) -> bool,
-        owner_of: &dyn Fn(&Slot<Owner>) -> Option<&Owner>,
-        row_of: &dyn Fn(&Slot<Row>) -> Option<&Row>,
-        visit: &mut dyn FnMut(&Key, &Row) -> bool,
-    ) {
-        let Some(index) = self.index(index) else { return };
-        index.entries.scan(range, descending, |entry, slot| {
-            if !looks(entry) {
-                return false;
-            }
-            let Some(owner) = owner_of(slot) else { return true };
-            let key = index.owner_key(entry, owner);
-            let row = self.rows.slot(&key).and_then(row_of).expect("an entry leads to a row at every cut");
-            visit(&key, row)
-        });
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! What rows cost that a program writes or looks at, in units of an [`Allowance`](super::allowance::Allowance).
 
 use super::allowance::BYTES_A_UNIT;
-use crate::store::TableStore;
+use crate::table::TableStore;
 use base::TableId;
 use base::expr::Expr;
 use base::txn::{OnConflict, Statement};

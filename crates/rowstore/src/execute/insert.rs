@@ -6,7 +6,7 @@ use super::declared::undeclared_key;
 use super::overlay::{Run, complete};
 use super::statement::{StatementAt, push_returning, satisfies};
 use super::violation::{check_row, duplicate};
-use crate::store::TableStore;
+use crate::table::TableStore;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::expr::Expr;
 use base::schema::{Held, Location};

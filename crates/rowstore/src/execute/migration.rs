@@ -4,7 +4,8 @@
 //! they are; constraints hold for the final state, so a row that the transaction writes is checked as
 //! written, and all others as they are.
 
-use crate::store::{Store, TableStore};
+use crate::store::Store;
+use crate::table::TableStore;
 use base::schema::{Catalog, Index, Table};
 use base::txn::Validated;
 use base::{Key, Place, Rank, Row, TableId, TxnId};

@@ -6,7 +6,8 @@ use super::declared::{Declared, Order, mentions, undeclared_key, undeclared_rang
 use super::violation;
 use crate::entries::{IndexStore, Owner};
 use crate::planted::{self, Mutant};
-use crate::store::{Store, TableStore};
+use crate::store::Store;
+use crate::table::TableStore;
 use crate::versions::{Slot, VersionMap};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::key::KeyRange;

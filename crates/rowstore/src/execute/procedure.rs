@@ -2,7 +2,8 @@
 
 use super::contained::contained_read;
 use super::declared::{Declared, name_of, undeclared_range};
-use crate::store::{Store, Wrote};
+use crate::store::Store;
+use crate::tables::Wrote;
 use base::commit::{Change, RowWrite};
 use base::error::{SqlError, SqlResult};
 use base::key::KeyRange;

@@ -3,10 +3,12 @@
 use super::migration::Written;
 use super::violation::{cannot_index, check_row};
 use crate::entries::IndexStore;
-use crate::store::{Store, TableStore};
+use crate::store::Store;
+use crate::table::TableStore;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::expr::Expr;
 use base::schema::{Catalog, Check, Held, Index, SchemaAction, SchemaChange, Table};
+use base::topology::Topology;
 use base::txn::Applied;
 use base::{Key, Place, TableId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,54 +135,18 @@ impl Store {
         self.catalogs.push_back((place, before));
         let catalog = self.catalog.clone();
 
-        let gone: Vec<TableId> =
-            self.tables.keys().copied().filter(|id| catalog.table(*id).is_none()).collect();
-        for id in gone {
-            let table = self.tables.remove(&id).expect("just listed");
-            self.index_owner.retain(|_, owner| *owner != id);
-            self.counters.rows -= table.live;
-            self.counters.live_bytes -= table.live_bytes;
-            self.dropped.push((place, table));
-        }
+        let is_gone = |id: &TableId| catalog.table(*id).is_none();
+        let gone: Vec<TableId> = self.tables.now.keys().copied().filter(is_gone).collect();
+        gone.into_iter().for_each(|id| self.tables.drop_table(id, place));
         for (id, desc) in &catalog.tables {
-            match self.tables.get_mut(id) {
-                None => {
-                    let table = TableStore::new(desc.clone(), &self.topology, place);
-                    self.tables.insert(*id, table);
-                }
+            match self.tables.get(*id) {
+                None => self.tables.insert(TableStore::new(desc.clone(), &self.topology, place)),
                 Some(table) if !Arc::ptr_eq(&table.desc, desc) => {
-                    let added: Vec<Index> = new_indexes(&table.desc, desc).cloned().collect();
-                    table.indexes.retain(|i| desc.indexes.iter().any(|d| d.id == i.desc.id));
-                    let is_done = |store: &&IndexStore| store.is_done_in(desc);
-                    let done: Vec<TableId> =
-                        table.indexes.iter().filter(is_done).map(|i| i.desc.id).collect();
-                    done.into_iter().for_each(|index| table.enter_rest(index, place));
-                    for index in added {
-                        let mut store = IndexStore::new(desc, &index, &self.topology, place);
-                        if index.form.is_building {
-                            table.indexes.push(store.to_be_filled());
-                            continue;
-                        }
-                        for (key, row) in written.keeping(table, desc, &index) {
-                            store.follow(desc, &key, None, Some(row), place, &mut |_, _| ());
-                        }
-                        table.indexes.push(store);
-                    }
-                    // In the order of the description: constraints are asked in that order.
-                    let order: BTreeMap<TableId, usize> =
-                        desc.indexes.iter().enumerate().map(|(n, i)| (i.id, n)).collect();
-                    table.indexes.sort_by_key(|i| order[&i.desc.id]);
-                    for store in &mut table.indexes {
-                        store.desc = desc.indexes[order[&store.desc.id]].clone();
-                    }
-                    table.desc = desc.clone();
-                    table.newest = table.newest.max(place);
+                    let topology = &self.topology;
+                    self.tables.alter(desc, |table| table.alter(desc, written, topology, place));
                 }
-                Some(_) => continue,
+                Some(_) => {}
             }
-            self.index_owner
-                .retain(|index, owner| owner != id || desc.indexes.iter().any(|i| i.id == *index));
-            self.index_owner.extend(desc.indexes.iter().map(|i| (i.id, *id)));
         }
         Applied { schema: Some(change.clone()), ..Applied::default() }
     }
@@ -188,21 +154,46 @@ impl Store {
     /// A store of the tables alone that the next catalog has and this store has not.
     pub(super) fn making(&self, next: &Catalog, place: Place) -> Store {
         let mut store = self.emptied();
-        for (id, desc) in next.tables.iter().filter(|(id, _)| self.table(**id).is_none()) {
-            store.index_owner.extend(desc.indexes.iter().map(|index| (index.id, *id)));
-            store.tables.insert(*id, TableStore::new(desc.clone(), &self.topology, place));
+        for desc in next.tables.values().filter(|desc| self.table(desc.id).is_none()) {
+            store.tables.insert(TableStore::new(desc.clone(), &self.topology, place));
         }
         store
     }
 
     /// Takes the tables of such a store, with their rows, in the place of empty ones.
     pub(super) fn adopt(&mut self, made: Store) {
-        for (id, made) in made.tables {
-            let known = self.tables.get_mut(&id).expect("the change makes it");
-            *known = TableStore { desc: known.desc.clone(), ..made };
+        self.tables.adopt(made.tables);
+    }
+}
+
+impl TableStore {
+    /// Becomes as `desc` says at a place.
+    fn alter(&mut self, desc: &Arc<Table>, written: &Written<'_>, topology: &Topology, place: Place) {
+        let added: Vec<Index> = new_indexes(&self.desc, desc).cloned().collect();
+        self.indexes.retain(|i| desc.indexes.iter().any(|d| d.id == i.desc.id));
+        let is_done = |store: &&IndexStore| store.is_done_in(desc);
+        let done: Vec<TableId> = self.indexes.iter().filter(is_done).map(|i| i.desc.id).collect();
+        done.into_iter().for_each(|index| self.enter_rest(index, place));
+        for index in added {
+            let mut store = IndexStore::new(desc, &index, topology, place);
+            if index.form.is_building {
+                self.indexes.push(store.to_be_filled());
+                continue;
+            }
+            for (key, row) in written.keeping(self, desc, &index) {
+                store.follow(desc, &key, None, Some(row), place, &mut |_, _| ());
+            }
+            self.indexes.push(store);
         }
-        self.garbage.extend(made.garbage);
-        self.counters += made.counters;
+        // In the order of the description: constraints are asked in that order.
+        let order: BTreeMap<TableId, usize> =
+            desc.indexes.iter().enumerate().map(|(n, i)| (i.id, n)).collect();
+        self.indexes.sort_by_key(|i| order[&i.desc.id]);
+        for store in &mut self.indexes {
+            store.desc = desc.indexes[order[&store.desc.id]].clone();
+        }
+        self.desc = desc.clone();
+        self.newest = self.newest.max(place);
     }
 }
 

@@ -8,7 +8,7 @@ use super::costs::cost_of_a_row;
 use super::overlay::{Run, complete};
 use super::violation::check_row;
 use crate::planted::Mutant;
-use crate::store::TableStore;
+use crate::table::TableStore;
 use base::error::{SqlError, SqlResult};
 use base::expr::Expr;
 use base::key::KeyRange;

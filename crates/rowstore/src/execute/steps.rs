@@ -13,7 +13,8 @@ use super::overlay::{Paused, Run};
 use super::statement::StatementsAt;
 use super::validated::ValidatedAt;
 use super::writing::WritingPrepared;
-use crate::store::{Store, TableStore};
+use crate::store::Store;
+use crate::table::TableStore;
 use base::error::SqlResult;
 use base::txn::{
     Applied, Gathered, Migration, Statement, StatementResult, Transaction, TxnProgram, Validated,

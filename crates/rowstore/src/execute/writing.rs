@@ -5,7 +5,8 @@
 use super::allowance::Allowance;
 use super::overlay::{Entered, Overlay};
 use super::{Prepared, departures};
-use crate::store::{Store, Wrote};
+use crate::store::Store;
+use crate::tables::Wrote;
 use base::commit::{Change, RowWrite};
 use base::txn::{Gathered, StatementResult};
 use base::write_set::UniqueEntry;

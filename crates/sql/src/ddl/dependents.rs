@@ -27,7 +27,7 @@ impl DdlContext<'_> {
         for view in self.readers_of_dropped(statement, &ddl, &remade) {
             if dropped.insert(view.shape.id) {
                 cascaded.push(self.called(&view));
-                self.drop_stored(&view, &mut ddl);
+                ddl.actions.splice(0..0, self.drops_of(&view));
                 gone.push(view.shape.id);
             }
         }
@@ -39,7 +39,7 @@ impl DdlContext<'_> {
                     first.get_or_insert(format!("{kind} {name}"));
                     blocked.push(format!("{called} depends on {kind} {name}"));
                     cascaded.push(called);
-                    self.drop_stored(view, &mut ddl);
+                    ddl.actions.splice(0..0, self.drops_of(view));
                     gone.push(view.shape.id);
                 }
             }
@@ -74,13 +74,14 @@ impl DdlContext<'_> {
         Ok(ddl)
     }
 
-    /// A stored query goes, with the rows that it may have.
-    fn drop_stored(&self, view: &View, ddl: &mut Ddl) {
+    /// What drops a stored query, with the rows that it may have.
+    pub(super) fn drops_of(&self, view: &View) -> Vec<SchemaAction> {
         let id = view.shape.id;
+        let mut drops = vec![SchemaAction::DropView(id)];
         if materialized::is_one(self.catalog, id) {
-            ddl.actions.insert(0, SchemaAction::DropTable(id));
+            drops.push(SchemaAction::DropTable(id));
         }
-        ddl.actions.insert(0, SchemaAction::DropView(id));
+        drops
     }
 
     /// Stored queries that read a column which is dropped with what depends on it.

@@ -207,7 +207,7 @@ impl DdlContext<'_> {
                 let told = format!("dropping a sequence that the default of {what} names");
                 return Err(SqlError::unsupported(told).hint("Drop the default first."));
             };
-            self.drop_default(id, column, &mut ddl);
+            self.drop_default(id, column, &mut ddl.actions);
         }
         Ok(ddl)
     }
@@ -286,9 +286,9 @@ impl DdlContext<'_> {
     }
 
     /// Takes a default away from a table, as far as a change has changed it.
-    fn drop_default(&self, id: TableId, column: usize, ddl: &mut Ddl) {
+    fn drop_default(&self, id: TableId, column: usize, actions: &mut Vec<SchemaAction>) {
         let mut is_described = false;
-        for action in &mut ddl.actions {
+        for action in actions.iter_mut() {
             if let SchemaAction::CreateTable(table) | SchemaAction::AlterTable(table) = action
                 && table.id == id
             {
@@ -299,7 +299,7 @@ impl DdlContext<'_> {
         if !is_described && let Some(table) = self.catalog.table(id) {
             let mut next = table.as_ref().clone();
             lose_default(&mut next, column);
-            ddl.actions.push(SchemaAction::AlterTable(next));
+            actions.push(SchemaAction::AlterTable(next));
         }
     }
 }

@@ -152,11 +152,8 @@ impl DdlContext<'_> {
             let detail = found.detail.join("\n");
             return Err(SqlError::new(SqlState(*b"2BP01"), message).detail(detail).hint(hint));
         }
-        for id in found.views {
-            ddl.actions.push(SchemaAction::DropView(id));
-            let is_materialized = materialized::is_one(self.catalog, id);
-            ddl.actions.extend(is_materialized.then_some(SchemaAction::DropTable(id)));
-        }
+        let views = found.views.iter().filter_map(|id| self.catalog.views.get(id));
+        ddl.actions.extend(views.flat_map(|view| self.drops_of(view)));
         self.drop_columns(&found.columns, ddl)?;
         let told = match found.detail.as_slice() {
             [] => None,

@@ -38,7 +38,7 @@ impl Perseus {
             return;
         }
         let Close { granules, .. } = close;
-        self.partitions.close(partition, rank);
+        self.close(partition, rank);
         let undecided = self.schedule.pending_to(rank).map(|(_, slot)| self.graph.at(slot));
         let blockers: Vec<Ref> =
             undecided.filter(|at| self.holds_up(*at, partition, rank, &granules)).collect();
@@ -57,8 +57,17 @@ impl Perseus {
         let first = undecided.find(|(_, slot)| self.holds_up(self.graph.at(*slot), partition, rank, &whole));
         let closed = first.map_or(rank, |(bound, _)| bound.previous());
         drop(undecided);
-        self.partitions.close(partition, closed);
+        self.close(partition, closed);
         closed
+    }
+
+    fn close(&mut self, partition: PartitionId, rank: Rank) {
+        let local = self.local_index(partition).expect("a partition is closed where it runs");
+        self.closes.close(local, rank);
+    }
+    /// Every later pts at any partition of this node exceeds this rank.
+    pub(super) fn close_everywhere(&mut self, rank: Rank) {
+        self.closes.close_all(rank);
     }
 
     /// Whether an unexecuted transaction writes what is read and may be ranked at or below the cut.

@@ -38,7 +38,7 @@ impl Perseus {
     pub(super) fn report_progress(&mut self, now: Time, out: &mut Out) {
         self.record_ends(out);
         let done = self.done_rank(now).min(self.closed_max());
-        self.partitions.close_all(done);
+        self.close_everywhere(done);
         self.collection.report(now, done);
         let floors = self.collected_floors();
         if self.cluster.options.planted(Mutant::CollectAlone) {
@@ -167,7 +167,7 @@ impl Perseus {
     }
     /// A former life of this node may have reported so much, and closed it.
     pub(super) fn has_promised(&mut self, done: Rank) {
-        self.partitions.close_all(done);
+        self.close_everywhere(done);
         self.collection.promised(done);
     }
     /// The least cut that a reader of this node uses, if there is one.
@@ -189,7 +189,7 @@ impl Perseus {
             let txn = self.gone(at);
             self.collection.collected(txn);
         }
-        self.partitions.forget(&self.graph);
+        self.forget_accesses();
         self.forget_results();
         self.collect_versions(out);
     }

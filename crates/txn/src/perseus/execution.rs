@@ -4,6 +4,8 @@
 //! that does not conflict with it, so two nodes that run two independent transactions in opposite order
 //! do not wait for each other. Positions of a log are dense. On a stream, a record follows its closure.
 
+pub(super) mod logs;
+
 use super::message::{Deadline, Message, Share};
 use super::options::Timestamps;
 use super::state::Perseus;
@@ -111,8 +113,8 @@ impl Perseus {
                 None => executor.apply(partition, transaction, place, &exchange),
             };
             results.push((partition, applied.results));
-            let position = self.partitions.append(local, rank);
-            if self.partitions.is_streamed(local) {
+            let position = self.partitions.logs.append(local, rank);
+            if self.partitions.logs.is_streamed(local) {
                 self.stream_closure(at, (local, partition), out);
                 let record = CommitRecord {
                     txn,
@@ -202,6 +204,16 @@ impl Perseus {
             }
         }
         true
+    }
+
+    /// A life begins: its records follow those of all former ones.
+    pub(super) fn begin_logs(&mut self) {
+        self.partitions.logs.come_back(self.gateway.incarnation());
+    }
+    /// Whoever reads a stream gets a copy; the streams begin anew.
+    pub(super) fn begin_streams(&mut self) {
+        let highest = self.begin_copies();
+        self.partitions.logs.begin_copies(highest);
     }
 
     /// Puts what the stream lacks of a transaction's closure on it; ancestors come first, as far as there are

@@ -142,7 +142,7 @@ impl Perseus {
         }
         let ids: BTreeMap<TxnId, Ref> = graph.iter().map(|(at, vertex)| (vertex.id, at)).collect();
         let at_of = |txn: TxnId| *ids.get(&txn).expect("an image names whom it holds");
-        self.partitions.restore(image.partitions, &at_of)?;
+        self.take_partitions(image.partitions, &at_of)?;
         self.schedule.restore(image.turns.restored(&at_of));
         self.collection.restore(image.watermark, image.seen);
         self.requests.restore(image.claims, image.forgotten);

@@ -44,7 +44,7 @@ impl Perseus {
         for coordination in self.gateway.coordinated() {
             assert!(coordination.bound() > self.collection.watermark(), "what runs is not collected");
         }
-        let closed = self.partitions.closed_everywhere();
+        let closed = self.closes.closed_everywhere();
         assert!(
             closed.is_none_or(|rank| rank >= self.collection.watermark()),
             "later pts exceed the watermark"

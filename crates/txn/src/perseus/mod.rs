@@ -44,11 +44,13 @@
 //! | `gateway`, `coordination`, `again`, `crate::gate` | transactions named and coordinated here and how they ended, the submissions that they are attempts of, answers |
 //! | `requests` | claims of named requests, gateways' waits for others' attempts |
 //! | `recoveries` (`recovery`) | recoveries that this node leads |
-//! | `partitions` | conflict indexes, what is closed, how far logs are |
+//! | `partitions` | the numbers that this node's partitions have here |
+//! | `partitions.conflicts` (`participant`) | who accessed what last, by partition |
+//! | `partitions.logs` (`execution`) | how far logs are |
 //! | `graph` (`places`), [`crate::graph`] | vertices: what depends on what, and how far each is |
 //! | `inquiries` (`closure`) | questions about vertices of other nodes |
 //! | `schedule` (`places`), [`crate::graph::turns`] | what was pre-accepted and has not executed; components under way |
-//! | `closes` (`closing`) | readers |
+//! | `closes` (`closing`) | what is closed, readers |
 //! | `oracle` | timestamps handed out |
 //! | `collection` (`collector`) | the watermark, reports of nodes, ids that are gone |
 //! | `recorder` | how far records are stable, ceilings, what waits for them; see `records` and `image` |
@@ -257,7 +259,7 @@ impl Engine for Perseus {
         let mut held = self.collection.held();
         held.extend([
             ("vertices", self.graph.len() as u64),
-            ("granules in conflict indexes", self.partitions.granule_count() as u64),
+            ("granules in conflict indexes", self.partitions.conflicts.granule_count() as u64),
             ("components under way", self.schedule.turns.group_count() as u64),
             ("transactions pre-accepted", self.schedule.pending_count() as u64),
             ("ranks of own transactions", self.gateway.remembered() as u64),

@@ -4,13 +4,17 @@
 //! never computed again; pts exceeds everything that was closed here; a ballot older than a promised one
 //! pre-accepts nothing.
 
+pub(super) mod conflicts;
+
 use super::message::{Ballot, Deadline, Decision, Dependency, Fragment, Message, Payload, Report};
 use super::options::{Mutant, Timestamps};
+use super::partitions::PartitionImage;
 use super::state::Perseus;
 use super::vertex::Remote;
 use super::work::Out;
 use crate::graph::participants::{Nodes, Participants};
 use crate::graph::vertex::{Ref, Refs, State};
+use base::process::Unreadable;
 use base::txn::{AccessMode, Granule, Transaction};
 use base::{NodeId, Rank, Time, TxnId};
 
@@ -31,8 +35,7 @@ impl Perseus {
     fn pre_accept(&mut self, now: Time, transaction: Transaction, expected: Rank) -> Ref {
         let id = transaction.id;
         let at = self.named(id, || Participants::of(transaction.participants()));
-        let mut met = std::mem::take(&mut self.partitions.met);
-        met.clear();
+        let mut met = self.partitions.conflicts.lend_list();
         let bound_ns = self.cluster.clock_bound_ns();
         let mut pts = now.rank();
         if !self.cluster.options.planted(Mutant::PtsIsNow) {
@@ -41,13 +44,13 @@ impl Perseus {
         let mut ahead = Rank::ZERO;
         for (partition, accesses) in &transaction.access.by_partition {
             let Some(local) = self.local_index(*partition) else { continue };
-            self.partitions.install(local, &self.graph, at, accesses, &mut met);
+            self.partitions.conflicts.install(local, &self.graph, at, accesses, &mut met);
             let whole = accesses.iter().filter(|access| access.granule == Granule::Partition);
             if let Some(mode) = whole.map(|access| access.mode).max() {
                 self.everyone(*partition, mode, &mut met, &mut ahead);
             }
             if !self.cluster.options.planted(Mutant::PtsIsNow) {
-                pts = pts.max(self.partitions.closed(local).next());
+                pts = pts.max(self.closes.closed(local).next());
             }
         }
         met.sort_unstable();
@@ -80,7 +83,7 @@ impl Perseus {
             }
             deps.push(dependency);
         }
-        self.partitions.met = met;
+        self.partitions.conflicts.take_back(met);
         let is_too_old = read_at(&transaction).is_some_and(|rank| rank < self.collection.released());
         self.take_place(now, at, transaction, deps, (pts, is_too_old));
         at
@@ -90,9 +93,22 @@ impl Perseus {
     pub(super) fn install_again(&mut self, at: Ref, transaction: &Transaction) {
         for (partition, accesses) in &transaction.access.by_partition {
             if let Some(local) = self.local_index(*partition) {
-                self.partitions.install(local, &self.graph, at, accesses, &mut Vec::new());
+                self.partitions.conflicts.install(local, &self.graph, at, accesses, &mut Vec::new());
             }
         }
+    }
+
+    /// Conflict indexes and logs are as a checkpoint says. Errors: it is of another node.
+    pub(super) fn take_partitions(
+        &mut self,
+        images: Vec<PartitionImage>,
+        at_of: &impl Fn(TxnId) -> Ref,
+    ) -> Result<(), Unreadable> {
+        self.partitions.restore(images, at_of)
+    }
+    /// Transactions were collected: nobody conflicts with them any more.
+    pub(super) fn forget_accesses(&mut self) {
+        self.partitions.conflicts.forget(&self.graph);
     }
 
     /// The nodes of a transaction, and how long the farthest of them is away, margin included; `None` if
@@ -273,7 +289,7 @@ impl Perseus {
         let mut met = Vec::new();
         for (partition, accesses) in &transaction.access.by_partition {
             if let Some(local) = self.local_index(*partition) {
-                self.partitions.install(local, &self.graph, at, accesses, &mut met);
+                self.partitions.conflicts.install(local, &self.graph, at, accesses, &mut met);
             }
         }
         let deps: Refs = met.into_iter().filter(|dependency| *dependency != at).collect();

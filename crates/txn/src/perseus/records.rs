@@ -446,7 +446,7 @@ impl Perseus {
             }
         }
         self.recorder.fall_behind(lacking);
-        self.partitions.come_back(self.gateway.incarnation());
+        self.begin_logs();
         let retry_at = now + self.cluster.options.retry_after_ns(&self.cluster.topology);
         for (_, txn) in waiting {
             if self.retry_exchange(txn, out) {
@@ -467,8 +467,7 @@ impl Perseus {
         if !self.recorder.catches_up() {
             return;
         }
-        let highest = self.begin_copies();
-        self.partitions.begin_copies(highest);
+        self.begin_streams();
         out.push(EngineEffect::Restored);
     }
 

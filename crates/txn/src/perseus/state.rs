@@ -74,15 +74,16 @@ impl Perseus {
     /// An engine for `me` in its `incarnation`-th life.
     pub fn new(topology: Arc<Topology>, me: NodeId, incarnation: u32, options: Options) -> Perseus {
         let cluster = Cluster { topology, me, options };
+        let partitions = Partitions::new(&cluster);
         Perseus {
             gateway: Gateway::new(incarnation),
             requests: Requests::default(),
             recoveries: Recoveries::default(),
-            partitions: Partitions::new(&cluster),
             graph: Graph::default(),
             inquiries: Inquiries::default(),
             schedule: Schedule::default(),
-            closes: Closes::default(),
+            closes: Closes::new(partitions.count()),
+            partitions,
             oracle: Oracle::default(),
             collection: Collection::new(&cluster.topology, me),
             recorder: Recorder::default(),
@@ -103,7 +104,7 @@ impl Perseus {
     }
     /// Granules remembered by the conflict indexes.
     pub fn granule_count(&self) -> usize {
-        self.partitions.granule_count()
+        self.partitions.conflicts.granule_count()
     }
     /// Transactions that take part here and have waited for a decision for longer than this: their keys
     /// are blocked. They stay so only while a participant is lost that may know the decision.

@@ -1,7 +1,8 @@
-//! Readers that wait for transactions.
+//! What is closed at this node's partitions, and readers that wait for transactions.
 //!
-//! IN: readers with those that they wait for, changes of transactions. OUT: answers. KEEPS: a reader is answered once, or
-//! goes away; it waits for those only that may still be ranked within its cut.
+//! IN: ranks to be closed, readers with those that they wait for, changes of transactions. OUT: answers. KEEPS: what is
+//! closed only grows; a reader is answered once, or goes away; it waits for those only that may still be ranked within its
+//! cut.
 
 use super::super::cluster::Cluster;
 use super::super::partitions::Partitions;
@@ -13,9 +14,11 @@ use base::order::{CloseTicket, Closed};
 use base::{PartitionId, Rank};
 use std::collections::BTreeMap;
 
-/// Readers that wait.
-#[derive(Clone, Debug, Default)]
+/// What is closed, and readers that wait.
+#[derive(Clone, Debug)]
 pub(in crate::perseus) struct Closes {
+    /// Every later pts at a partition is larger than this; by the partitions' numbers here.
+    closed: Vec<Rank>,
     waiting: BTreeMap<CloseTicket, Closing>,
     /// Readers to look at again when this slot changes.
     behind: BTreeMap<u32, Vec<CloseTicket>>,
@@ -31,6 +34,29 @@ struct Closing {
 }
 
 impl Closes {
+    /// Nothing is closed yet at any of so many partitions.
+    pub fn new(partitions: usize) -> Closes {
+        let (waiting, behind) = (BTreeMap::new(), BTreeMap::new());
+        Closes { closed: vec![Rank::ZERO; partitions], waiting, behind }
+    }
+
+    /// Every later pts at this partition is larger than this.
+    pub fn closed(&self, local: usize) -> Rank {
+        self.closed[local]
+    }
+    /// What is closed everywhere here.
+    pub fn closed_everywhere(&self) -> Option<Rank> {
+        self.closed.iter().copied().min()
+    }
+    /// Every later pts at this partition exceeds this rank.
+    pub fn close(&mut self, local: usize, rank: Rank) {
+        self.closed[local] = self.closed[local].max(rank);
+    }
+    /// The same at all partitions.
+    pub fn close_all(&mut self, rank: Rank) {
+        self.closed.iter_mut().for_each(|closed| *closed = rank.max(*closed));
+    }
+
     /// Readers, and transactions that they wait for.
     pub fn len(&self) -> usize {
         self.waiting.len() + self.behind.len()

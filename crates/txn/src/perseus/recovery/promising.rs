@@ -101,7 +101,7 @@ impl Perseus {
         let mut pts = now.rank() + self.cluster.clock_bound_ns();
         let participants = self.graph.live(at).participants.clone();
         let local = participants.iter().filter_map(|p| self.local_index(p));
-        pts = local.map(|local| self.partitions.closed(local).next()).fold(pts, Rank::max);
+        pts = local.map(|local| self.closes.closed(local).next()).fold(pts, Rank::max);
         self.keep_place_at(now, at, pts);
     }
 

@@ -115,7 +115,7 @@ impl World {
             assert_eq!(node.recoveries.len() + node.requests.attended_count(), 0);
             assert_eq!(node.inquiries.len() + node.reminders.deadline_count(), 0);
             assert_eq!(node.closes.len(), 0);
-            node.partitions.forget_now(&node.graph);
+            node.partitions.conflicts.forget_now(&node.graph);
             assert_eq!(node.granule_count(), 0);
         }
     }
