@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,20 @@ const PURGE_DELAY_MS: i64 = 20;
 
 /// The allocator's number for that setting, which stands before this one.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi_option_use_numa_nodes - 1;
+
+/// What gives memory back by other means, until it answers false.
+type Look = Box<dyn FnMut() -> bool + Send>;
+
+static LOOKS: Mutex<Vec<Look>> = Mutex::new(Vec::new());
+
+fn looks() -> MutexGuard<'static, Vec<Look>> {
+    LOOKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has this called at each look at freed memory, until it answers false.
+pub fn at_each_look(look: impl FnMut() -> bool + Send + 'static) {
+    looks().push(Box::new(look));
+}
 
 /// A thread that gives freed memory back until this is dropped.
 pub struct GivingBack {
@@ -31,6 +46,7 @@ impl GivingBack {
         set_purge_delay();
         let give_back = move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
+                looks().retain_mut(|look| look());
                 collect();
             }
         };

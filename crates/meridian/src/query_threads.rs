@@ -9,6 +9,9 @@
 //! Planning has threads of the same kind, one for each statement that is planned. What has computed for long gives way to
 //! what has just begun ([`overseer`]), so that short queries stay short beside long ones.
 //!
+//! A thread keeps what others have freed of the memory that it took, until it works again. So threads that wait for work
+//! end soon ([`Crews::end_idle`]).
+//!
 //! KEEPS: threads are handed to the next query only once nothing of the one before runs on them, and only if their
 //! priority is still what it was, unless queries have to share. There is always a crew.
 
@@ -19,9 +22,9 @@ use overseer::{NICENESS, Overseer, Threads, Watch};
 use runtime::threads::current_thread;
 use session::{Places, QueryThreads, QueryThreadsLease};
 use std::panic::catch_unwind;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// The threads of one region's analytical queries. Dropping the last clone ends queries at their next batch.
@@ -36,7 +39,8 @@ struct Crews {
 
 /// Threads that plan.
 struct Planners {
-    idle: Mutex<Vec<Planner>>,
+    /// Each with the time since when it is.
+    idle: Mutex<Vec<(Instant, Planner)>>,
     overseer: Arc<Overseer>,
 }
 
@@ -60,6 +64,8 @@ struct Crew {
     /// There while a query has it.
     watch: Option<Watch>,
     is_lowered: bool,
+    /// When the last query was over; `None` before the first one.
+    idle_since: Option<Instant>,
 }
 
 impl Crew {
@@ -69,18 +75,23 @@ impl Crew {
         // The library panics where the system has no more threads.
         let runtime = catch_unwind(|| start_runtime(threads, started.clone()))
             .unwrap_or_else(|_| Err(std::io::Error::other("no more threads")))?;
-        Ok(Crew { runtime, id, users: 0, threads, started, watch: None, is_lowered: false })
+        Ok(Crew { runtime, id, users: 0, threads, started, watch: None, is_lowered: false, idle_since: None })
+    }
+
+    /// Nothing runs on it.
+    fn is_idle(&self) -> bool {
+        self.users == 0 && self.runtime.metrics().num_alive_tasks() == 0
     }
 }
 
 /// Queries of a region that have threads of their own; beyond it they share.
 const CREWS_MAX: usize = 100;
 
-/// Between two looks of an idle planner at what was freed.
-const IDLE_LOOK: Duration = Duration::from_secs(1);
-
 /// Idle crews that are kept for the next queries.
 const IDLE_MAX: usize = 4;
+
+/// How long threads wait for work until they end. Queries that come one after the other find them.
+const IDLE_KEPT: Duration = Duration::from_secs(1);
 
 impl QueryThreadsPool {
     /// Starts the threads for the first query. Errors: no more threads to be had.
@@ -88,15 +99,56 @@ impl QueryThreadsPool {
         let no_threads = "start the threads of analytical queries";
         let first = Crew::start(0, cores()).context(no_threads)?;
         let overseer = Arc::new(Overseer::start().context(no_threads)?);
-        Ok(QueryThreadsPool(Arc::new(Crews {
+        let crews = Arc::new(Crews {
             all: Mutex::new(vec![first]),
             places: Places::new(cores()),
             planners: Arc::new(Planners { idle: Mutex::default(), overseer }),
-        })))
+        });
+        let looked_at = Arc::downgrade(&crews);
+        crate::freed_memory::at_each_look(move || {
+            let crews = looked_at.upgrade();
+            crews.inspect(|crews| crews.end_idle(Instant::now())).is_some()
+        });
+        Ok(QueryThreadsPool(crews))
     }
 
     fn crews(&self) -> MutexGuard<'_, Vec<Crew>> {
-        self.0.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.crews()
+    }
+}
+
+impl Crews {
+    fn crews(&self) -> MutexGuard<'_, Vec<Crew>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends threads that have waited for [`IDLE_KEPT`].
+    fn end_idle(&self, now: Instant) {
+        let is_over = |since: Instant| now.saturating_duration_since(since) >= IDLE_KEPT;
+        self.planners.idle().retain(|(since, _)| !is_over(*since));
+        let mut crews = self.crews();
+        let is_to_end = |crew: &Crew| crew.is_idle() && crew.idle_since.is_some_and(is_over);
+        let (mut over, mut left): (Vec<Crew>, Vec<Crew>) = crews.drain(..).partition(is_to_end);
+        if left.is_empty() {
+            let last = over.pop().expect("there is always a crew");
+            match Crew::start(last.id + 1, cores()) {
+                Ok(fresh) => {
+                    left.push(fresh);
+                    over.push(last);
+                }
+                // No more threads to be had: it stays.
+                Err(_) => left.push(last),
+            }
+        }
+        *crews = left;
+        drop(crews);
+        over.into_iter().for_each(|crew| crew.runtime.shutdown_background());
+    }
+}
+
+impl Planners {
+    fn idle(&self) -> MutexGuard<'_, Vec<(Instant, Planner)>> {
+        self.idle.lock().expect("nothing panics while it holds the list")
     }
 }
 
@@ -109,15 +161,7 @@ fn start_planner(planners: &Arc<Planners>) -> Option<Planner> {
         runtime::give_way(NICENESS);
         let this = Threads::new(Mutex::new(vec![current_thread()]));
         loop {
-            let Job { work, planner } = match jobs.recv_timeout(IDLE_LOOK) {
-                Ok(job) => job,
-                // A plan that was made here is dropped elsewhere; what it took is this thread's to give back.
-                Err(RecvTimeoutError::Timeout) => {
-                    crate::freed_memory::collect();
-                    continue;
-                }
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
+            let Ok(Job { work, planner }) = jobs.recv() else { return };
             let watch = overseer.watch(this.clone());
             work();
             let may_go_on = watch.end();
@@ -125,13 +169,13 @@ fn start_planner(planners: &Arc<Planners>) -> Option<Planner> {
             if !may_go_on {
                 // Its plan is still in use elsewhere: what it took is given back before the thread ends.
                 drop(planner);
-                std::thread::sleep(IDLE_LOOK);
+                std::thread::sleep(IDLE_KEPT);
                 return crate::freed_memory::collect();
             }
             let Some(planners) = planners.upgrade() else { return };
-            let mut idle = planners.idle.lock().expect("nothing panics while it holds the list");
+            let mut idle = planners.idle();
             if idle.len() < IDLE_MAX {
-                idle.push(planner);
+                idle.push((Instant::now(), planner));
             }
         }
     };
@@ -175,10 +219,8 @@ impl QueryThreads for QueryThreadsPool {
         let mut crews = self.crews();
         let running = crews.iter().filter(|crew| crew.users > 0).count();
         let threads = if running < cores() { cores() } else { 1 };
-        let is_idle = |crew: &Crew| {
-            crew.users == 0 && !crew.is_lowered && crew.runtime.metrics().num_alive_tasks() == 0
-        };
-        let chosen = match crews.iter().position(|crew| crew.threads == threads && is_idle(crew)) {
+        let may_serve = |crew: &Crew| crew.threads == threads && !crew.is_lowered && crew.is_idle();
+        let chosen = match crews.iter().position(may_serve) {
             Some(idle) => idle,
             None => {
                 let id = crews.iter().map(|crew| crew.id + 1).max().unwrap_or(0);
@@ -225,7 +267,7 @@ impl QueryThreads for QueryThreadsPool {
     }
 
     fn start(&self, work: Box<dyn FnOnce() + Send>) -> bool {
-        let idle = self.0.planners.idle.lock().expect("nothing panics while it holds the list").pop();
+        let idle = self.0.planners.idle().pop().map(|(_, planner)| planner);
         let Some(planner) = idle.or_else(|| start_planner(&self.0.planners)) else { return false };
         let sender = planner.0.clone();
         sender.send(Job { work, planner }).is_ok()
@@ -258,6 +300,7 @@ impl Drop for Lease {
         if crews[at].users == 0 {
             let may_go_on = crews[at].watch.take().is_none_or(Watch::end);
             crews[at].is_lowered |= !may_go_on;
+            crews[at].idle_since = Some(Instant::now());
         }
         let idle = crews.iter().filter(|crew| crew.users == 0).count();
         let is_over = crews[at].users == 0 && crews[at].is_lowered;
@@ -343,6 +386,29 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_wait_end_and_some_are_always_there() {
+        let pool = QueryThreadsPool::start().unwrap();
+        let (first, second) = (pool.lease(), pool.lease());
+        drop(first);
+        let later = Instant::now() + IDLE_KEPT;
+        pool.0.end_idle(later - IDLE_KEPT);
+        assert_eq!(ids(&pool), [(0, 0), (1, 1)], "it waits for the next query");
+        pool.0.end_idle(later);
+        assert_eq!(ids(&pool), [(1, 1)], "it has waited for long");
+        drop(second);
+        pool.0.end_idle(later + IDLE_KEPT);
+        assert_eq!(ids(&pool), [(2, 0)], "a new one is there instead of the last");
+        pool.0.end_idle(later + IDLE_KEPT * 2);
+        assert_eq!(ids(&pool), [(2, 0)], "nothing has run on it");
+        assert!(pool.start(Box::new(|| {})));
+        while pool.0.planners.idle().is_empty() {
+            std::thread::yield_now();
+        }
+        pool.0.end_idle(Instant::now() + IDLE_KEPT);
+        assert!(pool.0.planners.idle().is_empty());
+    }
+
+    #[test]
     fn planning_has_a_thread_of_its_own_and_hands_its_result_back() {
         let pool = QueryThreadsPool::start().unwrap();
         let mut name = None;
@@ -359,7 +425,7 @@ mod tests {
             receiver.recv().unwrap()
         };
         let first = ask();
-        while pool.0.planners.idle.lock().unwrap().is_empty() {
+        while pool.0.planners.idle().is_empty() {
             std::thread::yield_now();
         }
         assert_eq!(ask(), first);
