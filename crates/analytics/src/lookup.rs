@@ -4,6 +4,7 @@ use super::context::Context;
 use super::engine::Analytics;
 use super::provider::ColumnTable;
 use super::system;
+use base::TableId;
 use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::common::config::ConfigOptions;
@@ -17,8 +18,8 @@ use std::sync::Arc;
 pub(super) struct Names<'a> {
     pub analytics: &'a Analytics,
     pub context: &'a Context<'a>,
-    /// Hidden columns have names too.
-    pub with_hidden: bool,
+    /// Tables whose hidden columns have names too: those that the statement writes.
+    pub hidden: &'a [TableId],
     /// The system catalog's columns only stand for PostgreSQL's types.
     pub asks_catalog: bool,
 }
@@ -42,7 +43,7 @@ impl Names<'_> {
             let known = statistics.get(&table.id).map(|k| k.figures.clone());
             return Ok(provider_as_source(Arc::new(ColumnTable::new(
                 table.clone(),
-                self.with_hidden,
+                self.hidden.contains(&table.id),
                 known,
             ))));
         }

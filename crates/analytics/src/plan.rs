@@ -51,7 +51,7 @@ pub fn plan(
     {
         return Ok(plan);
     }
-    let plan = Arc::new(plan_with(context, statement, parameters, false)?);
+    let plan = Arc::new(plan_with(context, statement, parameters, &[])?);
     if let Some(optimized) = &plan.optimized
         && plan.reads_tables()
         // Rows of a part of the statement come under another name each time.
@@ -68,16 +68,17 @@ pub fn plan(
 /// Longer texts are planned each time, as are those that name types, whose labels may change: few of them come again.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
-/// The same; hidden columns can be named if `with_hidden`.
+/// The same; hidden columns of the tables in `hidden` can be named.
 pub fn plan_with(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
-    with_hidden: bool,
+    hidden: &[TableId],
 ) -> SqlResult<QueryPlan> {
     let (owned, statement, mut typed) = (context.to_owned(), statement.clone(), parameters.clone());
+    let hidden = hidden.to_vec();
     let work = move || {
-        let plan = || plan_apart(&owned.context(), &statement, &mut typed, with_hidden);
+        let plan = || plan_apart(&owned.context(), &statement, &mut typed, &hidden);
         let planned = sql::user_types::within(&owned.catalog, &owned.search_path, || {
             sql::zones::within(owned.zone, plan)
         })?;
@@ -93,17 +94,17 @@ fn plan_apart(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
-    with_hidden: bool,
+    hidden: &[TableId],
 ) -> SqlResult<QueryPlan> {
     let declared = parameters.clone();
-    match fenced(|| plan_now(context, statement, parameters, with_hidden)) {
+    match fenced(|| plan_now(context, statement, parameters, hidden)) {
         // A function of something whose type nobody knows is one of text.
         Err(e) if e.state == base::SqlState::UNDEFINED_FUNCTION => {
             *parameters = declared.clone();
             let typed = super::rewrite::with_typed_spans(statement, &e);
             let typed = typed.or_else(|| super::rewrite::with_typed_arguments(statement, &declared));
             let Some(typed) = typed else { return Err(e) };
-            fenced(|| plan_now(context, &typed, parameters, with_hidden)).map_err(|_| e)
+            fenced(|| plan_now(context, &typed, parameters, hidden)).map_err(|_| e)
         }
         planned => planned,
     }
@@ -118,7 +119,7 @@ fn plan_now(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
-    with_hidden: bool,
+    hidden: &[TableId],
 ) -> SqlResult<QueryPlan> {
     let analytics = context.analytics;
     let of_dump = analytics.system.of_dump(statement);
@@ -146,7 +147,7 @@ fn plan_now(
             }
             let (with_subqueries, mut rewritten) = for_catalog.unwrap_or((None, rewritten));
             super::rewrite::call_by_first_names(&mut rewritten, &analytics.state);
-            let names = Names { analytics, context, with_hidden, asks_catalog };
+            let names = Names { analytics, context, hidden, asks_catalog };
             let settled = |statement: &Statement| settled(&names, statement, &planning);
             let kept = with_subqueries.and_then(|mut statement| {
                 super::rewrite::call_by_first_names(&mut statement, &analytics.state);

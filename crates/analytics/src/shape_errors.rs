@@ -24,6 +24,10 @@ pub(super) fn refused(message: &str) -> Option<SqlError> {
             format!("GROUP BY position {n} is not in select list"),
         );
     }
+    if message.contains("Uncomparable values") {
+        let what = "min, max and DISTINCT ON over arrays of several dimensions";
+        return Some(SqlError::unsupported(what));
+    }
     if message.contains("For SELECT DISTINCT, ORDER BY expressions") {
         let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
         return with(SqlState::INVALID_COLUMN_REFERENCE, message.into());

@@ -49,16 +49,21 @@ pub fn find_sequence<'c>(
     search_path: &[String],
     text: &str,
 ) -> SqlResult<&'c Arc<Sequence>> {
+    let (schema, name) = written_name(text);
+    in_schemas(catalog, search_path, schema.as_deref(), &name).ok_or_else(|| undefined(text))
+}
+
+/// The schema, if one is named, and the name of a relation as a text writes them: `"My schema".t`.
+pub fn written_name(text: &str) -> (Option<String>, String) {
     let mut is_quoted = false;
     let dot = text.find(|c: char| {
         is_quoted ^= c == '"';
         c == '.' && !is_quoted
     });
-    let (schema, name) = match dot {
+    match dot {
         Some(dot) => (Some(unquoted(&text[..dot])), unquoted(&text[dot + 1..])),
         None => (None, unquoted(text)),
-    };
-    in_schemas(catalog, search_path, schema.as_deref(), &name).ok_or_else(|| undefined(text))
+    }
 }
 
 /// A sequence by its name in a statement. Errors: 42P01.

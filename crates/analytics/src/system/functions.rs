@@ -449,12 +449,15 @@ impl CatalogFunction {
             "pg_size_pretty" => number(arrays, 0, row).map(definitions::size_shown),
             "pg_get_serial_sequence" => {
                 let (table, column) = (word(arrays, 0, row)?, word(arrays, 1, row)?);
-                let table = table.rsplit('.').next()?.trim_matches('"').to_string();
-                let table =
-                    self.asked.search_path.iter().find_map(|s| self.asked.catalog.table_named(s, &table))?;
+                let (schema, table) = sql::catalog::written_name(&table);
+                let table = sql::temporary::schemas(schema.as_deref(), &self.asked.search_path)
+                    .find_map(|s| self.asked.catalog.table_named(s, &table))?;
                 let at = table.column_named(&column)?;
                 let owned = |s: &&Arc<base::schema::Sequence>| s.owner == Some((table.id, at));
-                self.asked.catalog.sequences.values().find(owned).map(|s| format!("{}.{}", s.schema, s.name))
+                self.asked.catalog.sequences.values().find(owned).map(|s| {
+                    let quoted = base::identifier::quoted;
+                    format!("{}.{}", quoted(&s.schema), quoted(&s.name))
+                })
             }
             _ => None,
         }

@@ -31,13 +31,14 @@ pub(super) async fn readers(client: &Client, of_rows: Definitions) -> anyhow::Re
         let oid: u64 = oid.parse()?;
         let name = format!("{}.{}", quoted(schema), quoted(name));
         let query = query.trim().trim_end_matches(';');
-        let options = options_of(&name, options.as_deref())?;
-        let options = if options.is_empty() { String::new() } else { format!(" {options}") };
         if kind == "v" {
+            let options = options_of(&name, options.as_deref())?;
+            let options = if options.is_empty() { String::new() } else { format!(" {options}") };
             definitions.insert(oid, format!("CREATE VIEW {name}{options} AS {query}"));
             continue;
         }
-        definitions.insert(oid, format!("CREATE MATERIALIZED VIEW {name}{options} AS {query} WITH NO DATA"));
+        // Where its rows live is not declared: where it is made.
+        definitions.insert(oid, format!("CREATE MATERIALIZED VIEW {name} AS {query} WITH NO DATA"));
         if is_filled.as_deref() == Some("t") {
             to_fill.insert(oid, format!("REFRESH MATERIALIZED VIEW {name}"));
         }

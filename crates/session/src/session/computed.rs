@@ -52,7 +52,7 @@ impl Computations {
             let items = values.iter().map(|value| value.expr.clone()).collect();
             let to = |value: &Computed| insert.table.columns[value.column].data_type;
             let targets: Vec<_> = values.iter().map(to).enumerate().collect();
-            let query = plan_assigned(context, items, &targets, select_of, parameters, false)?;
+            let query = plan_assigned(context, items, &targets, select_of, parameters, &[])?;
             for (value, computed) in values.iter().zip(query.columns.iter()) {
                 refuse_unassignable(&insert.table.columns[value.column], computed)?;
             }
@@ -108,7 +108,7 @@ impl Conflict {
         let mut declared = parameters.clone();
         declared.0.resize(own, None);
         declared.0.extend(table.columns.iter().map(|column| Some(column.data_type)));
-        let query = plan_assigned(context, items, &targets, query_of, &mut declared, true)?;
+        let query = plan_assigned(context, items, &targets, query_of, &mut declared, &[table.id])?;
         if query.scans(table.id) != 1 {
             return Err(SqlError::unsupported("a subquery over the table itself in ON CONFLICT DO UPDATE"));
         }

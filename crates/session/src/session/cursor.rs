@@ -130,7 +130,9 @@ impl Session {
             false => CursorRows::Forward(Mutex::new(rows.stream)),
         };
         let columns = rows.columns;
-        self.cursors.insert(name, Cursor { columns, rows: rows_now, position: 0, is_held, is_new: true });
+        // Outside a block it is a transaction of its own, which is over.
+        let is_new = self.transaction.is_some();
+        self.cursors.insert(name, Cursor { columns, rows: rows_now, position: 0, is_held, is_new });
         Ok(Response::Command("DECLARE CURSOR".into()))
     }
 

@@ -13,7 +13,7 @@ use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::Table;
 use base::txn::Isolation;
-use base::{Datum, Key, PartitionId, SqlError};
+use base::{Datum, Key, PartitionId, SqlError, TableId};
 use sql::lower::access;
 use sql::lower::scope::ParameterTypes;
 use sql::lower::select::{Contended, locking_word};
@@ -97,11 +97,12 @@ impl LockedJoinPlan {
         }
         let has_hidden =
             |target: &Target| target.table.primary_key.iter().any(|c| target.table.columns[*c].hidden);
-        let with_hidden = targets.iter().any(has_hidden);
+        let hidden: Vec<TableId> =
+            targets.iter().filter(|target| has_hidden(target)).map(|target| target.table.id).collect();
         let is_star = |item: &ast::SelectItem| {
             matches!(item, ast::SelectItem::Wildcard(_) | ast::SelectItem::QualifiedWildcard(..))
         };
-        if with_hidden && select.projection.iter().any(is_star) {
+        if !hidden.is_empty() && select.projection.iter().any(is_star) {
             return Err(SqlError::unsupported(
                 "FOR UPDATE of a join that shows * of a table without a primary key",
             ));
@@ -112,7 +113,7 @@ impl LockedJoinPlan {
             select.projection.extend(keys);
         }
         let statement = Statement::Query(Box::new(query));
-        let query = analytics::plan_with(context, &statement, parameters, with_hidden)?;
+        let query = analytics::plan_with(context, &statement, parameters, &hidden)?;
         let shown = query.columns.len() - appended;
         targets.iter_mut().for_each(|target| target.key_at += shown);
         let columns = Arc::new(query.columns[..shown].to_vec());

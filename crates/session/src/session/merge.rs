@@ -106,7 +106,7 @@ impl MergePlan {
         let from = joined(merge, clauses.iter().any(|clause| !clause.is_matched))?;
         let typed: Vec<_> = targets.iter().map(|(n, c)| (*n, table.columns[*c].data_type)).collect();
         let query_of = |items| query_of(items, with, vec![from.clone()], None);
-        let query = plan_assigned(context, items, &typed, query_of, parameters, true)?;
+        let query = plan_assigned(context, items, &typed, query_of, parameters, &[table.id])?;
         for (n, column) in &targets {
             refuse_unassignable(&table.columns[*column], &query.columns[*n])?;
         }

@@ -73,7 +73,7 @@ impl Names {
         {
             select.projection = vec![ast::SelectItem::Wildcard(Default::default())];
         }
-        let shape = analytics::plan_with(context, &all, &mut ParameterTypes::default(), false)?;
+        let shape = analytics::plan_with(context, &all, &mut ParameterTypes::default(), &[])?;
         let columns = shape.columns.iter().map(|column| column.name.clone()).collect();
         let target_columns = table.columns.iter().map(|column| column.name.clone()).collect();
         Ok(Names { target, source, columns, target_columns })

@@ -186,7 +186,8 @@ impl Session {
             let point = range.as_point().filter(|_| wanted.index.is_none());
             let is_own = point.is_some_and(|key| transaction.is_buffered(id, key));
             // Rows of the buffer may take the place of as many rows that are found.
-            let limit = wanted.limit.map(|l| l + transaction.written_in(id, wanted.index, range));
+            let limit =
+                wanted.limit.map(|l| l.saturating_add(transaction.written_in(id, wanted.index, range)));
             for &partition in &reach.partitions {
                 if !is_own {
                     reads.push(RowRead { limit, ..wanted.read(partition, range.clone()) });

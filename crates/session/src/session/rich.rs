@@ -219,7 +219,7 @@ impl RichPlan {
         };
         let targets: Vec<_> = set.iter().flatten().filter_map(target).collect();
         let query_of = |items| query_of(items, with, parts.from.clone(), parts.selection.cloned());
-        let query = plan_assigned(context, items, &targets, query_of, parameters, true)?;
+        let query = plan_assigned(context, items, &targets, query_of, parameters, &[table.id])?;
         let columns = query.columns.clone();
         for (number, value) in set.iter().flatten() {
             if let Assigned::Computed(n) = value {

@@ -45,6 +45,8 @@ impl Session {
         if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
             self.roll_back().await;
         }
+        // Locks of a transaction that a lone statement took.
+        self.end_lone_locks().await;
         self.abandon_later(error).await
     }
 }

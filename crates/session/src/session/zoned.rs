@@ -5,7 +5,7 @@ use analytics::{Context, QueryPlan};
 use base::error::SqlResult;
 use base::expr::{Expr, Function, ZoneFunction};
 use base::zone::Zone;
-use base::{DataType, Datum};
+use base::{DataType, Datum, TableId};
 use sql::lower::scope::ParameterTypes;
 use sqlparser::ast::{self, Statement};
 
@@ -15,7 +15,7 @@ fn depends(from: DataType, to: DataType, zone: Zone) -> bool {
     !is_text && base::expr::converted_in(&Expr::Column(0), from, to, zone).is_some()
 }
 
-/// Plans a query of expressions, with hidden columns if `with_hidden`. `targets` are numbers of those that are assigned,
+/// Plans a query of expressions, which may name hidden columns of the tables in `hidden`. `targets` are numbers of those that are assigned,
 /// with their columns' types: where the zone decides, they are cast.
 pub(super) fn plan_assigned(
     context: &Context<'_>,
@@ -23,10 +23,10 @@ pub(super) fn plan_assigned(
     targets: &[(usize, DataType)],
     query_of: impl Fn(Vec<ast::Expr>) -> SqlResult<Statement>,
     parameters: &mut ParameterTypes,
-    with_hidden: bool,
+    hidden: &[TableId],
 ) -> SqlResult<QueryPlan> {
     let declared = parameters.clone();
-    let query = analytics::plan_with(context, &query_of(items.clone())?, parameters, with_hidden)?;
+    let query = analytics::plan_with(context, &query_of(items.clone())?, parameters, hidden)?;
     let mut has_cast = false;
     for (item, to) in targets {
         if depends(query.columns[*item].data_type, *to, context.zone) {
@@ -38,7 +38,7 @@ pub(super) fn plan_assigned(
         return Ok(query);
     }
     *parameters = declared;
-    analytics::plan_with(context, &query_of(items)?, parameters, with_hidden)
+    analytics::plan_with(context, &query_of(items)?, parameters, hidden)
 }
 
 /// Casts values of a query's rows whose columns the zone decides on. Errors: those of the cast.

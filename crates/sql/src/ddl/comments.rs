@@ -1,7 +1,8 @@
 //! COMMENT ON.
 
 use super::{Ddl, DdlContext};
-use crate::names;
+use crate::{materialized, names};
+use base::TableId;
 use base::comments::Commented;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::Object;
@@ -28,7 +29,8 @@ impl DdlContext<'_> {
             Ok(names::parts(name)?.pop().expect("a name has a part"))
         };
         match kind {
-            CommentObject::Table => relation(self.find_table(name)?.id),
+            CommentObject::Table => relation(self.kept_rows(name, false)?),
+            CommentObject::MaterializedView => relation(self.kept_rows(name, true)?),
             CommentObject::View => match self.find_relation(name)? {
                 Relation::View(view) => relation(view.shape.id),
                 Relation::Table(table) => Err(self.not_a(table, "view")),
@@ -86,6 +88,15 @@ impl DdlContext<'_> {
                 Ok(Commented::Role(self.role(&self.catalog.roles, ident)?))
             }
             other => Err(SqlError::unsupported(format!("COMMENT ON {other}"))),
+        }
+    }
+
+    /// A table, or a materialized view. Errors: 42P01, 42809.
+    fn kept_rows(&self, name: &ObjectName, of_query: bool) -> SqlResult<TableId> {
+        let table = self.find_table(name)?;
+        match materialized::is_one(self.catalog, table.id) == of_query {
+            true => Ok(table.id),
+            false => Err(self.not_a(table, if of_query { "materialized view" } else { "table" })),
         }
     }
 

@@ -380,6 +380,12 @@ impl DdlContext<'_> {
                 {
                     self.check_owner(&Object::Relation(sequence.id))?;
                 }
+                // Of a table that is made anew.
+                SchemaAction::CreateSequence(sequence)
+                    if self.catalog.sequences.contains_key(&sequence.id) =>
+                {
+                    changes.extend(self.roles().handed_over(sequence.id, sequence.id));
+                }
                 SchemaAction::CreateSequence(sequence) => {
                     if sequence.owner.is_none_or(|(table, _)| !made.contains(&table)) {
                         self.check_create(&sequence.schema)?;

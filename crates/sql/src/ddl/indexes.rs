@@ -60,7 +60,8 @@ impl DdlContext<'_> {
             return Ok(ddl);
         }
         // Rows are written anew, with what the index has computed of them.
-        let remade = placement::remade(self, Rewrite::of(table), next, Vec::new(), self.catalog.next_id, &[])?;
+        let remade =
+            placement::remade(self, Rewrite::of(table), next, Vec::new(), self.catalog.next_id, &[])?;
         Ok(Ddl { tag: "CREATE INDEX", ..remade })
     }
 

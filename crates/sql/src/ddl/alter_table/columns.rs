@@ -99,7 +99,7 @@ impl DdlContext<'_> {
         name: &ast::Ident,
         operation: &ColumnOperation,
     ) -> SqlResult<()> {
-        let Altering { next, next_id, extras, .. } = &mut *altering;
+        let Altering { next, .. } = &mut *altering;
         let name = names::fold(name);
         let told = |told: &str| format!("column \"{name}\" of relation \"{}\" {told}", next.name);
         let column = position(next, &name)?;
@@ -138,31 +138,43 @@ impl DdlContext<'_> {
                 next.set_domain(column, names::domain(data_type));
                 return self.alter_type(altering, column, to, using.as_ref());
             }
-            ColumnOperation::AddGenerated { generated_as, sequence_options: options } => {
-                let state = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
-                let known = &next.columns[column];
-                let wrong = match () {
-                    () if is_identity => Some("is already an identity column"),
-                    () if known.default.is_some() => Some("already has a default value"),
-                    () if !known.not_null => Some("must be declared NOT NULL before identity can be added"),
-                    () => None,
-                };
-                if let Some(wrong) = wrong {
-                    return Err(SqlError::new(state, told(wrong)));
-                }
-                if !are_comparable(known.data_type, DataType::BigInt) {
-                    let message = "identity column type must be smallint, integer, or bigint";
-                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-                }
-                next.columns[column].identity = match generated_as {
-                    Some(ast::GeneratedAs::Always) => Identity::Always,
-                    _ => Identity::ByDefault,
-                };
-                let options = Options::declared(options.as_deref().unwrap_or_default())?;
-                let options = options.made(Some(next.columns[column].data_type))?;
-                create_table::give_sequence(self, next, column, options, next_id, extras);
+            ColumnOperation::AddGenerated { generated_as, sequence_options } => {
+                return self.add_identity(altering, column, *generated_as, sequence_options.as_deref());
             }
         }
+        Ok(())
+    }
+
+    /// ADD GENERATED … AS IDENTITY. Errors: 22023, 55000, and those of the sequence's options.
+    fn add_identity(
+        &self,
+        altering: &mut Altering<'_>,
+        column: usize,
+        generated_as: Option<ast::GeneratedAs>,
+        options: Option<&[ast::SequenceOptions]>,
+    ) -> SqlResult<()> {
+        let Altering { next, next_id, extras, .. } = altering;
+        let known = &next.columns[column];
+        let told = |wrong: &str| format!("column \"{}\" of relation \"{}\" {wrong}", known.name, next.name);
+        let wrong = match () {
+            () if known.identity.is_identity() => Some("is already an identity column"),
+            () if known.default.is_some() => Some("already has a default value"),
+            () if !known.not_null => Some("must be declared NOT NULL before identity can be added"),
+            () => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, told(wrong)));
+        }
+        if !are_comparable(known.data_type, DataType::BigInt) {
+            let message = "identity column type must be smallint, integer, or bigint";
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        let options = Options::declared(options.unwrap_or_default())?.made(Some(known.data_type))?;
+        next.columns[column].identity = match generated_as {
+            Some(ast::GeneratedAs::Always) => Identity::Always,
+            _ => Identity::ByDefault,
+        };
+        create_table::give_sequence(self, next, column, options, next_id, extras);
         Ok(())
     }
 
