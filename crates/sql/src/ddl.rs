@@ -17,6 +17,7 @@ mod kept_texts;
 mod later;
 mod like;
 mod materialized;
+mod permission;
 pub mod placement;
 mod role_settings;
 mod roles;

@@ -1,4 +1,4 @@
-//! GRANT, REVOKE and OWNER TO as changes of the catalog, and who may change it at all.
+//! GRANT, REVOKE and OWNER TO as changes of the catalog, and whose an object is.
 
 use super::roles::{forbidden, invalid_grant};
 use super::{Ddl, DdlContext, routines};
@@ -6,8 +6,7 @@ use crate::names;
 use crate::privileges::denied;
 use base::TableId;
 use base::error::{SqlError, SqlResult, SqlState};
-use base::roles::{Object, PUBLIC, Privileges, ROOT, Rights, RoleChange, RoleId, Roles, missing};
-use base::schema::SchemaAction;
+use base::roles::{Object, PUBLIC, Privileges, Rights, RoleChange, RoleId, Roles, missing};
 use sqlparser::ast;
 
 impl DdlContext<'_> {
@@ -346,118 +345,6 @@ impl DdlContext<'_> {
             true => Ok(()),
             false => Err(denied("schema", schema)),
         }
-    }
-
-    /// Holds a planned change against what the acting role may do, and makes it the owner of what is new.
-    pub(super) fn permit(&self, mut ddl: Ddl) -> SqlResult<Ddl> {
-        let mut changes: Vec<RoleChange> = Vec::new();
-        if let Some(rewrite) = &ddl.rewrites {
-            changes = self.roles().handed_over(rewrite.from.id, rewrite.to);
-        }
-        let replaces = ddl.rewrites.as_ref().map(|rewrite| rewrite.to);
-        let mut made: Vec<TableId> = replaces.into_iter().collect();
-        let mut owned: Vec<Object> = Vec::new();
-        for action in &ddl.actions {
-            match action {
-                // Its tables are held against the right to make some.
-                SchemaAction::CreateSchema(name) if crate::temporary::is_temporary(name) => {}
-                SchemaAction::CreateSchema(name) => {
-                    if !self.roles().may(self.standing, &self.own_database(), Privileges::CREATE) {
-                        return Err(denied("database", self.database));
-                    }
-                    owned.push(Object::Schema(name.clone()));
-                }
-                SchemaAction::CreateTable(table) if made.contains(&table.id) => {}
-                SchemaAction::CreateTable(table) => {
-                    self.check_create(&table.schema)?;
-                    made.push(table.id);
-                    owned.push(Object::Relation(table.id));
-                }
-                // One that is altered.
-                SchemaAction::CreateSequence(sequence)
-                    if self.catalog.sequences.contains_key(&sequence.id)
-                        && sequence.owner.is_none_or(|(table, _)| !made.contains(&table)) =>
-                {
-                    self.check_owner(&Object::Relation(sequence.id))?;
-                }
-                // Of a table that is made anew.
-                SchemaAction::CreateSequence(sequence)
-                    if self.catalog.sequences.contains_key(&sequence.id) =>
-                {
-                    changes.extend(self.roles().handed_over(sequence.id, sequence.id));
-                }
-                SchemaAction::CreateSequence(sequence) => {
-                    if sequence.owner.is_none_or(|(table, _)| !made.contains(&table)) {
-                        self.check_create(&sequence.schema)?;
-                    }
-                    owned.push(Object::Relation(sequence.id));
-                }
-                SchemaAction::AlterTable(table) if made.contains(&table.id) => {}
-                SchemaAction::AlterTable(table) if self.changes_triggers_alone(table) => {}
-                SchemaAction::AlterTable(table) => self.check_owner(&Object::Relation(table.id))?,
-                SchemaAction::DropTable(id) => {
-                    let schema = self.catalog.table(*id).map(|table| Object::Schema(table.schema.clone()));
-                    if !schema.is_some_and(|schema| self.roles().owns(self.standing, &schema)) {
-                        self.check_owner(&Object::Relation(*id))?;
-                    }
-                }
-                SchemaAction::DropSchema(name) => self.check_owner(&Object::Schema(name.clone()))?,
-                SchemaAction::DropSequence(id) => self.check_owner(&Object::Relation(*id))?,
-                SchemaAction::ConfirmCheck(of) => self.check_owner(&Object::Relation(of.table))?,
-                SchemaAction::MoveHome(moved) => self.check_owner(&Object::Relation(moved.table))?,
-                SchemaAction::PutView(view) if self.catalog.views.contains_key(&view.shape.id) => {
-                    self.check_owner(&Object::Relation(view.shape.id))?;
-                }
-                // Of a materialized one the table comes first.
-                SchemaAction::PutView(view) if made.contains(&view.shape.id) => {}
-                SchemaAction::PutView(view) => {
-                    self.check_create(&view.shape.schema)?;
-                    owned.push(Object::Relation(view.shape.id));
-                }
-                SchemaAction::DropView(id) => {
-                    let shape = self.catalog.views.get(id).map(|view| &view.shape);
-                    let schema = shape.map(|shape| Object::Schema(shape.schema.clone()));
-                    if !schema.is_some_and(|schema| self.roles().owns(self.standing, &schema)) {
-                        self.check_owner(&Object::Relation(*id))?;
-                    }
-                }
-                SchemaAction::PutEnum(of) if self.catalog.types.enums.contains_key(&of.id()) => {
-                    self.check_owner(&Object::Relation(of.id()))?;
-                }
-                SchemaAction::PutEnum(of) => {
-                    self.check_create(&of.description().schema)?;
-                    owned.push(Object::Relation(of.id()));
-                }
-                SchemaAction::PutDomain(domain) if self.catalog.types.domains.contains_key(&domain.id) => {
-                    self.check_owner(&Object::Relation(domain.id))?;
-                }
-                SchemaAction::PutDomain(domain) => {
-                    self.check_create(&domain.schema)?;
-                    owned.push(Object::Relation(domain.id));
-                }
-                SchemaAction::PutRoutine(_) | SchemaAction::DropRoutine(_) => {
-                    owned.extend(self.permit_routine(action)?);
-                }
-                SchemaAction::DropType(id) => {
-                    let schema = self.catalog.types.schema_of(*id);
-                    let schema = schema.map(|schema| Object::Schema(schema.into()));
-                    if !schema.is_some_and(|schema| self.roles().owns(self.standing, &schema)) {
-                        self.check_owner(&Object::Relation(*id))?;
-                    }
-                }
-                // What is said of a table made anew was said of the old one, of a new one LIKE another of that.
-                SchemaAction::Comment(..) if !made.is_empty() => {}
-                SchemaAction::Comment(what, _) => self.check_commented(what)?,
-                // They were held against it when they were planned.
-                SchemaAction::Roles(_) | SchemaAction::PutDatabase(_) | SchemaAction::DropDatabase(_) => {}
-            }
-        }
-        if self.standing.role != ROOT {
-            let own = owned.into_iter().map(|object| RoleChange::SetOwner(object, self.standing.role));
-            changes.extend(own);
-        }
-        ddl.actions.extend(changes.into_iter().map(SchemaAction::Roles));
-        Ok(ddl)
     }
 }
 
