@@ -176,3 +176,14 @@ async fn roles_survive_a_restart() {
     assert_eq!(denied(&ann, "DELETE FROM t").await, "permission denied for table t");
     _ = std::fs::remove_dir_all(&path);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_table_made_anew_counts_with_stays_its_grantees() {
+    let server = Server::start_with(&["--regions", "us"], 1);
+    let root = server.session_of(0, "root").await.unwrap();
+    run(&root, "CREATE ROLE clerk LOGIN; CREATE TABLE t (id SERIAL PRIMARY KEY, a INT)").await;
+    run(&root, "GRANT USAGE ON SEQUENCE t_id_seq TO clerk").await;
+    run(&root, "ALTER TABLE t ALTER COLUMN a TYPE BIGINT USING a + 1").await;
+    let clerk = server.session_of(0, "clerk").await.unwrap();
+    assert_eq!(value(&clerk, "SELECT nextval('t_id_seq')").await, "1");
+}
