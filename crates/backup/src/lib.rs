@@ -1,4 +1,4 @@
-//! Backups over the PostgreSQL wire protocol: a database's tables and their rows as of one cut, in files with digests.
+//! Backups over the PostgreSQL wire protocol: a database's schema and its rows as of one cut, in files with digests.
 //!
 //! IN: a running cluster, a directory. OUT: a directory that [`verify()`] reads through and that [`restore()`] loads into
 //! another, empty cluster, of any engine, any number of regions and any later build. KEEPS:

@@ -1,8 +1,8 @@
 //! The tables of a partition as they are now, and those that were dropped; what of them waits to be collected.
 //!
 //! IN: tables as the catalog describes them, rows and entries at their places, a watermark. OUT: tables; old versions that
-//! go. KEEPS: counters count what is there; whatever is superseded or deleted is visited once, after its place is behind
-//! every reader; no answer at a cut at or above the watermark changes.
+//! go. KEEPS: counters count what is there; collection visits each superseded or deleted version once, when no reader
+//! can ask for it any more; no answer at a cut at or above the watermark changes.
 
 use crate::entries::{IndexStore, Owner};
 use crate::garbage::{Garbage, GarbageKind, Superseded};

@@ -1,4 +1,4 @@
-//! COMMENT ON, for whatever has a comment.
+//! The COMMENT ON statements of a database: for relations, columns, schemas, functions, constraints and triggers.
 
 use super::OURS;
 use crate::{literal, quoted, texts};

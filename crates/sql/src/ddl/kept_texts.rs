@@ -1,4 +1,5 @@
-//! Expressions that the catalog keeps as texts. They mean the same under any search path, and whatever their table is called.
+//! Expressions that the catalog keeps as texts: types and sequences are written with their schema and columns without their
+//! table, so that a text means the same under any search path and after its table is renamed.
 
 use super::DdlContext;
 use crate::catalog::find_sequence;

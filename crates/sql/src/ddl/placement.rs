@@ -233,7 +233,7 @@ pub(super) fn remade(
     altered: &[Table],
 ) -> SqlResult<Ddl> {
     let table = &rewrite.from;
-    // Whoever moved the table wants it there, and the move itself goes with the old one.
+    // A moved home is kept under the old table's id, which is dropped here, so the new table is declared to live there.
     let moved = context.catalog.homes.get(&table.id).copied();
     if let Some(to) = moved.filter(|to| context.topology.partitions_of(*to).next().is_some())
         && next.placement == table.placement

@@ -210,7 +210,7 @@ impl Perseus {
     pub(super) fn begin_logs(&mut self) {
         self.partitions.logs.come_back(self.gateway.incarnation());
     }
-    /// Whoever reads a stream gets a copy; the streams begin anew.
+    /// After a restart the streams of changes begin anew, and their readers get a copy of the rows first.
     pub(super) fn begin_streams(&mut self) {
         let highest = self.begin_copies();
         self.partitions.logs.begin_copies(highest);

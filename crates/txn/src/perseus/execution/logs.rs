@@ -21,7 +21,7 @@ struct Log {
     position: LogPosition,
     /// The largest rank of any record.
     rank_max: Rank,
-    /// Somebody reads the stream.
+    /// Whether a replica or a column copy reads the stream.
     streams: bool,
 }
 
