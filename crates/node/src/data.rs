@@ -395,6 +395,9 @@ impl Executor for Data {
     fn is_unchanged(&self, read: &ReadGranule) -> bool {
         self.store(read.partition).is_unchanged(read)
     }
+    fn is_described_as_at(&self, partition: PartitionId, table: TableId, at: Rank) -> bool {
+        self.store(partition).is_described_as_at(table, at)
+    }
     fn has_row(&self, partition: PartitionId, table: TableId, key: &Key) -> bool {
         self.store(partition).has_row(table, key)
     }

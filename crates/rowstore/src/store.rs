@@ -94,6 +94,13 @@ impl Store {
         let earlier = self.catalogs.iter().find(|(until, _)| cut < *until);
         Ok(earlier.map_or(&self.catalog, |(_, catalog)| catalog))
     }
+    /// Whether a table, or the table of an index, has the description that it had at a cut. Of a cut that was collected: no.
+    pub fn is_described_as_at(&self, table: TableId, cut: Rank) -> bool {
+        let owner = || self.index(table).map(|(owner, _)| owner);
+        let Some(now) = self.table(table).or_else(owner) else { return false };
+        let then = self.catalog_at(cut).ok().and_then(|catalog| catalog.table(now.desc.id));
+        then.is_some_and(|then| then.version == now.desc.version)
+    }
     /// Cuts below this rank can no longer be read.
     pub fn collected_below(&self) -> Rank {
         self.collected_below

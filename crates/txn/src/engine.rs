@@ -67,6 +67,11 @@ pub trait Executor {
     fn is_unchanged(&self, _read: &ReadGranule) -> bool {
         false
     }
+    /// Whether a table, or the table of an index, is described in the catalog as it was at a rank. Where this executor cannot
+    /// tell: no.
+    fn is_described_as_at(&self, _partition: PartitionId, _table: TableId, _at: Rank) -> bool {
+        false
+    }
     /// Whether there is such a row now.
     fn has_row(&self, _partition: PartitionId, _table: TableId, _key: &Key) -> bool {
         false

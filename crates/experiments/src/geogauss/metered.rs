@@ -84,6 +84,9 @@ impl Executor for MeteredExecutor<'_> {
         self.charge(1, self.costs.check_ns);
         self.executor.is_unchanged(read)
     }
+    fn is_described_as_at(&self, partition: PartitionId, table: TableId, at: Rank) -> bool {
+        self.executor.is_described_as_at(partition, table, at)
+    }
     fn has_row(&self, partition: PartitionId, table: TableId, key: &Key) -> bool {
         self.charge(1, self.costs.check_ns);
         self.executor.has_row(partition, table, key)

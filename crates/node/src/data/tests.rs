@@ -153,6 +153,7 @@ fn table() -> Table {
         foreign: Default::default(),
         triggers: Default::default(),
         domains: Default::default(),
+        partitioning: None,
         placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
     }
 }

@@ -37,7 +37,7 @@ impl Evaluation {
                 let items = evaluated.writes.values().flat_map(WriteSet::items);
                 Claim::Items(items.map(|(table, key)| (table, key.clone())).collect())
             }
-            Does::ChangeCatalog => Claim::Everything,
+            Does::ChangeCatalog => Claim::Catalog,
             Does::Fail(_) => Claim::Items(Vec::new()),
         };
         let changes_catalog = matches!(self.does, Does::ChangeCatalog);
@@ -88,7 +88,8 @@ impl Aria {
         self.rank = closed_at.rank().max(before.next());
         let candidates: Vec<_> = batch.iter().enumerate().map(|(n, of)| of.candidate(n)).collect();
         let mut ends = vec![None; batch.len()];
-        let mut state = State { aria: self, batch: &batch, executor, ends: &mut ends, out };
+        let has_changed = false;
+        let mut state = State { aria: self, batch: &batch, executor, ends: &mut ends, has_changed, out };
         let decisions = merge(Rule::Reserved, &candidates, &mut state);
         let rank = self.rank;
         for ((Evaluation { transaction, .. }, decision), end) in batch.into_iter().zip(decisions).zip(ends) {
@@ -134,6 +135,8 @@ struct State<'a> {
     batch: &'a [Evaluation],
     executor: &'a mut dyn Executor,
     ends: &'a mut [Option<Outcome>],
+    /// The catalog: what was evaluated before is evaluated anew in the next batch.
+    has_changed: bool,
     out: &'a mut Vec<EngineEffect<Message>>,
 }
 
@@ -141,6 +144,7 @@ impl Snapshot for State<'_> {
     fn admit(&mut self, nth: usize) -> Result<(), Loss> {
         match &self.batch[nth].does {
             Does::Fail(error) => Err(Loss::Failed(Box::new(error.clone()))),
+            Does::Write(_) if self.has_changed => Err(Loss::Conflict(Conflict::Catalog)),
             _ => Ok(()),
         }
     }
@@ -171,7 +175,11 @@ impl Snapshot for State<'_> {
                 }
                 results.clone().into_iter().collect()
             }
-            _ => self.change_catalog(transaction, place)?,
+            _ => {
+                let results = self.change_catalog(transaction, place)?;
+                self.has_changed = true;
+                results
+            }
         };
         self.ends[nth] = Some(joined(std::iter::once(Share::Committed(results))));
         Ok(())

@@ -5,13 +5,17 @@
 //! 1. the decisions depend on the set of candidates and the snapshot alone, never on the order in which they arrived;
 //! 2. at most one committed writer of an item in an epoch;
 //! 3. what [`Rule::Reserved`] commits of candidates that read nothing, [`Rule::Greedy`] commits too;
-//! 4. a change of the catalog commits with nothing else in its epoch.
+//! 4. one change of the catalog commits in an epoch at most, and before everything else: whatever uses a table that it has
+//!    changed does not commit with it.
 //!
-//! Two passes. The first looks at each candidate alone, against the snapshot: what fails is ignored by the second. The
-//! second goes through the others in ≺ and lets a candidate commit if nobody ahead of it has its items. Nobody's fate
-//! is decided before all of its items have been looked at, and a candidate that fails leaves nothing behind: the
-//! published Algorithm 2 stops at the first row that is lost, so that the rows after it are marked or not depending on
-//! what arrived first, and replicas diverge (see the tests).
+//! Changes of the catalog are decided first: all others are held against what the one that commits leaves, rows that it
+//! has written included.
+//!
+//! Two passes over the others. The first looks at each candidate alone, against the snapshot: what fails is ignored
+//! by the second. The second goes through the others in ≺ and lets a candidate commit if nobody ahead of it has its
+//! items. Nobody's fate is decided before all of its items have been looked at, and a candidate that fails leaves
+//! nothing behind: the published Algorithm 2 stops at the first row that is lost, so that the rows after it are
+//! marked or not depending on what arrived first, and replicas diverge (see the tests).
 //!
 //! Paper §4.1.1–4.1.2, Algorithms 1 (lines 10–18, 24–30) and 2.
 
@@ -54,8 +58,17 @@ impl Precedence {
 pub enum Claim<I> {
     /// These rows, unique entries, and names of requests.
     Items(Vec<I>),
-    /// The catalog, hence everything.
-    Everything,
+    /// The catalog, ahead of all items.
+    Catalog,
+}
+
+impl<I> Claim<I> {
+    fn items(&self) -> &[I] {
+        match self {
+            Claim::Items(items) => items,
+            Claim::Catalog => &[],
+        }
+    }
 }
 
 /// Somebody asks to commit in the epoch.
@@ -68,7 +81,7 @@ pub struct Candidate<I> {
 
 /// The state that candidates are held against, each by its number. It is as of the epoch before until somebody commits.
 pub trait Snapshot {
-    /// Whether the candidate may be considered at all.
+    /// Whether the candidate may be considered at all: tables that it uses are described as they were at its snapshot.
     fn admit(&mut self, nth: usize) -> Result<(), Loss>;
     /// Rows that it updates or deletes are there, rows that it inserts are not; nor has a unique entry changed hands
     /// that it takes or gives up.
@@ -94,9 +107,9 @@ pub enum Loss {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Conflict {
-    /// What it writes has changed in an earlier epoch.
+    /// What it writes has changed in an earlier epoch, or together with the catalog.
     Overwritten,
-    /// What it read has changed in an earlier epoch.
+    /// What it read has changed in an earlier epoch, or together with the catalog.
     StaleRead,
     /// Another writer of the same item is ahead of it in the epoch.
     Outrun,
@@ -104,19 +117,20 @@ pub enum Conflict {
     ReadAhead,
     /// What it has read is older than what members keep to tell whether it has changed.
     TooOld,
-    /// The catalog has changed since it was evaluated.
+    /// A table that it uses has another description since it was evaluated; or it would change the catalog, and another
+    /// change of its epoch is ahead of it.
     Catalog,
 }
 
 impl Conflict {
     pub fn reason(self) -> &'static str {
         match self {
-            Conflict::Overwritten => "a row that it writes has changed in an earlier epoch",
-            Conflict::StaleRead => "what it read has changed in an earlier epoch",
+            Conflict::Overwritten => "a row that it writes has changed since its snapshot",
+            Conflict::StaleRead => "what it read has changed since its snapshot",
             Conflict::Outrun => "another transaction of its epoch writes the same row and comes first",
             Conflict::ReadAhead => "a transaction of its epoch that comes first writes what it read",
             Conflict::TooOld => "its snapshot is older than what is kept",
-            Conflict::Catalog => "the catalog changed while it was on its way",
+            Conflict::Catalog => "what it uses of the catalog changed while it was on its way",
         }
     }
 }
@@ -137,8 +151,11 @@ pub fn merge<I: Eq + Hash, S: Snapshot>(
         "(start, clock, node) names a transaction"
     );
     let mut decisions: Vec<Decision> = vec![Ok(()); candidates.len()];
-    let mut eligible = Vec::with_capacity(order.len());
-    for nth in order {
+    let changes = order.partition_point(|nth| matches!(candidates[*nth].claim, Claim::Catalog));
+    let (changes, others) = order.split_at(changes);
+    change_catalog(changes, snapshot, &mut decisions);
+    let mut eligible = Vec::with_capacity(others.len());
+    for &nth in others {
         decisions[nth] = snapshot.admit(nth).and_then(|()| check_alone(candidates[nth].level, nth, snapshot));
         if decisions[nth].is_ok() {
             eligible.push(nth);
@@ -166,6 +183,18 @@ pub fn merge<I: Eq + Hash, S: Snapshot>(
     decisions
 }
 
+/// The first change of the catalog that can takes effect.
+fn change_catalog<S: Snapshot>(changes: &[usize], snapshot: &mut S, decisions: &mut [Decision]) {
+    let mut has_committed = false;
+    for &nth in changes {
+        decisions[nth] = snapshot.admit(nth).and_then(|()| match has_committed {
+            true => Err(Loss::Conflict(Conflict::Catalog)),
+            false => snapshot.commit(nth),
+        });
+        has_committed |= decisions[nth].is_ok();
+    }
+}
+
 /// The first pass.
 fn check_alone<S: Snapshot>(level: Isolation, nth: usize, snapshot: &mut S) -> Decision {
     let is_right = match level {
@@ -185,37 +214,20 @@ fn check_alone<S: Snapshot>(level: Isolation, nth: usize, snapshot: &mut S) -> D
 /// Who has which item of the epoch.
 struct Taken<'a, I> {
     items: PointMap<&'a I, usize>,
-    /// Who has taken everything.
-    whole: Option<usize>,
 }
 
 impl<'a, I: Eq + Hash> Taken<'a, I> {
     fn with_room_for(candidates: &[Candidate<I>]) -> Taken<'a, I> {
-        let count = |candidate: &Candidate<I>| match &candidate.claim {
-            Claim::Items(items) => items.len(),
-            Claim::Everything => 0,
-        };
-        Taken { items: PointMap::with_capacity(candidates.iter().map(count).sum()), whole: None }
+        let count = candidates.iter().map(|candidate| candidate.claim.items().len()).sum();
+        Taken { items: PointMap::with_capacity(count) }
     }
     fn is_free(&self, claim: &Claim<I>, nth: usize) -> bool {
         let is_own = |owner: usize| owner == nth;
-        self.whole.is_none_or(is_own)
-            && match claim {
-                Claim::Items(items) => {
-                    items.iter().all(|item| self.items.get(&item).copied().is_none_or(is_own))
-                }
-                Claim::Everything => true,
-            }
+        claim.items().iter().all(|item| self.items.get(&item).copied().is_none_or(is_own))
     }
     /// What somebody has stays theirs.
     fn take(&mut self, claim: &'a Claim<I>, nth: usize) {
-        match claim {
-            Claim::Items(items) => {
-                items.iter().for_each(|item| _ = self.items.entry(item).or_insert(nth));
-            }
-            // It comes first: nobody has anything yet.
-            Claim::Everything => _ = self.whole.get_or_insert(nth),
-        }
+        claim.items().iter().for_each(|item| _ = self.items.entry(item).or_insert(nth));
     }
 }
 

@@ -96,7 +96,7 @@ impl Payload {
     pub fn claim(&self) -> Claim<Item<'_>> {
         let request = self.request.iter().map(|(request, _)| Item::Request(*request));
         match &self.body {
-            Body::Program(_) => Claim::Everything,
+            Body::Program(_) => Claim::Catalog,
             Body::GiveUp => Claim::Items(request.collect()),
             Body::Writes { writes, .. } => {
                 let items = writes.values().flat_map(WriteSet::items);

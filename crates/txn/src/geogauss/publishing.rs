@@ -213,6 +213,18 @@ fn is_written(
 }
 
 impl State<'_> {
+    /// The tables that it read and writes, as far as it says, are described as they were when it was evaluated.
+    fn has_its_tables(&self, payload: &Payload) -> bool {
+        let Body::Writes { reads, writes, .. } = &payload.body else { return true };
+        let read = reads.iter().map(|read| (read.partition, read.table));
+        let written = rows_of(writes).chain(entries_of(writes));
+        let written = written.map(|(partition, table, _)| (partition, table));
+        let tables: BTreeSet<(PartitionId, TableId)> = read.chain(written).collect();
+        let is_same = |(partition, table): &(PartitionId, TableId)| {
+            self.executor.is_described_as_at(*partition, *table, payload.snapshot)
+        };
+        tables.iter().all(is_same)
+    }
     fn is_unchanged(&self, (partition, table, key): (PartitionId, TableId, &Key), since: Rank) -> bool {
         let at = Rank(since.0 + self.terms.slack_ns);
         let range = KeyRange::point(key.clone());
@@ -239,9 +251,7 @@ impl Snapshot for State<'_> {
             base::sometimes!("a merge refuses what was read too long ago");
             return Err(Loss::Conflict(Conflict::TooOld));
         }
-        match matches!(payload.body, Body::Writes { .. })
-            && payload.snapshot < self.published.catalog_changed_at
-        {
+        match payload.snapshot < self.published.catalog_changed_at && !self.has_its_tables(payload) {
             true => Err(Loss::Conflict(Conflict::Catalog)),
             false => Ok(()),
         }
@@ -257,9 +267,13 @@ impl Snapshot for State<'_> {
         if has_entries {
             return self.is_first_writer(nth);
         }
+        // A change of the catalog comes first in its epoch, and may have written rows.
+        let before =
+            (self.published.catalog_changed_at == self.terms.rank).then(|| self.terms.rank.previous());
         rows_of(writes).all(|(partition, table, key)| {
             let was_there = present.contains(&(partition, table, key.clone()));
             self.executor.has_row(partition, table, key) == was_there
+                && before.is_none_or(|before| self.is_unchanged((partition, table, key), before))
         })
     }
 
@@ -294,7 +308,7 @@ impl Snapshot for State<'_> {
             Body::Writes { writes, .. } => {
                 let place = Place::new(rank, payload.txn);
                 for &partition in writes.keys() {
-                    // The catalog is as it was when it was evaluated.
+                    // Its tables are described as they were when it was evaluated.
                     let applied = self.executor.install(partition, place, writes).unwrap_or_else(|error| {
                         panic!("{} cannot be installed at {partition}: {error}", payload.txn)
                     });

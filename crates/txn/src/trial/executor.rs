@@ -6,6 +6,7 @@ use base::codec;
 use base::commit::RowWrite;
 use base::hash::digest;
 use base::key::KeyRange;
+use base::schema::SchemaAction;
 use base::txn::{AccessMode, Gathered, Granule, ReadGranule, StatementResult, Transaction, TxnProgram};
 use base::write_set::{Evaluated, RowState, WriteSet};
 use base::{Datum, Key, NodeId, PartitionId, Place, Rank, Row, SqlError, SqlState, TableId, TxnId};
@@ -30,6 +31,8 @@ pub struct Rows {
     pub installed: Vec<(Place, PartitionId, WriteSet)>,
     /// Of these, what came with another node's copy.
     restored: Installed,
+    /// Tables that changes of the catalog have dropped here, and when. Copies are without it.
+    dropped: BTreeMap<TableId, Rank>,
     /// An execution takes so many steps more than one, at most; and how many those under way have taken.
     pub pauses_max: u64,
     pauses: BTreeMap<(TxnId, PartitionId), u64>,
@@ -194,6 +197,11 @@ impl Executor for Rows {
             seen = digest(&(seen, partition, value as u64));
         }
         write(&mut self.values, partition, transaction, seen);
+        for action in transaction.program.schema_change().into_iter().flat_map(|change| &change.actions) {
+            if let SchemaAction::DropTable(table) = action {
+                self.dropped.insert(*table, place.rank);
+            }
+        }
         self.log.push(Entry {
             txn: transaction.id,
             partition,
@@ -285,6 +293,9 @@ impl Executor for Rows {
             *partition == read.partition && *table == read.table && read.range.contains(key)
         };
         self.written.iter().all(|(row, rank)| !of(row) || *rank <= read.at)
+    }
+    fn is_described_as_at(&self, _: PartitionId, table: TableId, at: Rank) -> bool {
+        self.dropped.get(&table).is_none_or(|rank| *rank <= at)
     }
     fn has_row(&self, partition: PartitionId, table: TableId, key: &Key) -> bool {
         self.written.contains_key(&(partition, table, key.clone()))

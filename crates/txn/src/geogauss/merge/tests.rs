@@ -305,25 +305,55 @@ fn scenario_17_write_skew_commits_at_snapshot_isolation_and_not_at_serializable(
     }
 }
 
+/// Candidate 1 changes a table that candidate 2 uses.
+#[derive(Default)]
+struct Changing {
+    committed: Vec<usize>,
+}
+
+impl Snapshot for Changing {
+    fn admit(&mut self, nth: usize) -> Result<(), Loss> {
+        match nth == 2 && self.committed.contains(&1) {
+            true => Err(Loss::Conflict(Conflict::Catalog)),
+            false => Ok(()),
+        }
+    }
+    fn fits(&mut self, _: usize) -> bool {
+        true
+    }
+    fn is_first_writer(&mut self, _: usize) -> bool {
+        true
+    }
+    fn reads_hold(&mut self, _: usize) -> bool {
+        true
+    }
+    fn commit(&mut self, nth: usize) -> Result<(), Loss> {
+        self.committed.push(nth);
+        Ok(())
+    }
+}
+
 #[test]
-fn a_change_of_the_catalog_commits_alone() {
+fn one_change_of_the_catalog_commits_first_and_what_does_not_use_its_tables_follows() {
     let candidate = |changes_catalog, start, clock, claim| Candidate {
         precedence: Precedence::new(changes_catalog, Epoch(start), (clock, NodeId(0))),
         level: Isolation::Serializable,
         claim,
     };
-    let txns = [txn(1, 9, 1, 0), txn(2, 1, 2, 0), txn(3, 1, 3, 0)];
     let candidates = [
         candidate(false, 9, 1, Claim::Items(vec![1u8])),
-        candidate(true, 1, 2, Claim::Everything),
-        candidate(true, 1, 3, Claim::Everything),
+        candidate(true, 1, 2, Claim::Catalog),
+        candidate(false, 9, 4, Claim::Items(vec![2])),
+        candidate(true, 1, 3, Claim::Catalog),
+        candidate(false, 9, 5, Claim::Items(vec![1])),
     ];
+    let lost = |conflict| -> Decision { Err(Loss::Conflict(conflict)) };
     for rule in [Rule::Greedy, Rule::Reserved] {
-        let (table, fault) = (&mut rows(&[]), Fault::None);
-        let state = &mut State { epoch: 1, table, txns: &txns, fault, commits: 0 };
-        let decisions = merge(rule, &candidates, state);
-        let ends: Vec<bool> = decisions.iter().map(Result::is_ok).collect();
-        assert_eq!(ends, [false, true, false]);
+        let mut state = Changing::default();
+        let decisions = merge(rule, &candidates, &mut state);
+        let catalog = lost(Conflict::Catalog);
+        assert_eq!(decisions, [Ok(()), Ok(()), catalog.clone(), catalog, lost(Conflict::Outrun)]);
+        assert_eq!(state.committed, [1, 0]);
     }
 }
 

@@ -12,10 +12,11 @@ use crate::trial::executor::Rows;
 use crate::trial::world::{self, Event, Subject};
 pub(super) use crate::trial::{access, panics};
 use base::order::{Close, CloseTicket};
+use base::schema::{SchemaAction, SchemaChange};
 use base::topology::Topology;
 use base::txn::{AccessSet, ClientRequest, Granule, TxnProgram};
 use base::wan::Wan;
-use base::{Datum, PartitionId, Token};
+use base::{Datum, PartitionId, TableId, Token};
 use std::sync::Arc;
 
 pub(super) type World = world::World<Geogauss>;
@@ -65,6 +66,13 @@ impl World {
             request,
             isolation: Default::default(),
         }
+    }
+    /// A change of the catalog that drops a table, in a cluster of three partitions.
+    fn drop_table(&mut self, node: u16, table: TableId) -> TxnId {
+        let actions = vec![SchemaAction::DropTable(table)];
+        let change = SchemaChange { database: Default::default(), base_version: 0, actions };
+        let wish = self.wish(access("r0 r1 r2"), "change", false);
+        self.hand_in(node, Submission { program: Arc::new(TxnProgram::Schema(change)), ..wish })
     }
     fn repeat(&mut self, node: u16, submission: &Submission) -> TxnId {
         let txn = self.hand_in(node, submission.clone());

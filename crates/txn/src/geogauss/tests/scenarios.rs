@@ -152,6 +152,31 @@ fn who_lost_is_evaluated_again_until_it_commits() {
 }
 
 #[test]
+fn a_change_of_the_catalog_fails_only_what_uses_its_tables() {
+    let mut world = world(16, 3, Options { attempts_max: 1, ..Options::default() });
+    world.skews = vec![0; 3];
+    // Wakes everybody.
+    world.submit(0, "w0.1");
+    world.run_for_ms(305);
+    let change = world.drop_table(0, crate::trial::OTHER);
+    let (beside, user) = (world.submit(1, "w0.5 r1.1"), world.submit(2, "w0.6 r1.101"));
+    world.run_for_ms(20);
+    let (behind, later_user) = (world.submit(1, "w1.7"), world.submit(2, "w1.107"));
+    world.run_for_ms(400);
+    assert_eq!(world.answer(beside).rank, world.answer(change).rank, "they are in one epoch");
+    assert!(world.answer(behind).rank > world.answer(change).rank);
+    assert!([change, beside, behind].into_iter().all(|txn| world.is_committed(txn)));
+    for txn in [user, later_user] {
+        let Outcome::Aborted(error) = &world.answer(txn).outcome else { panic!("its table is not there") };
+        assert!(error.detail.as_ref().is_some_and(|detail| detail.contains("the catalog")), "{error:?}");
+    }
+    let afterwards = world.submit(2, "w0.6 w1.108");
+    world.run_for_ms(300);
+    assert!(world.is_committed(afterwards));
+    assert!(world.nodes.iter().all(|node| node.decided() == world.nodes[0].decided()));
+}
+
+#[test]
 fn scenario_11_a_clock_that_is_behind_catches_up_and_nobody_waits_for_it_long() {
     let mut world = world(8, 3, Options::default());
     world.skews = vec![0, -50 * MS as i64, 50 * MS as i64];
