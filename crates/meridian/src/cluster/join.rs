@@ -14,11 +14,12 @@ use super::status::ask_status;
 use crate::cert::{self, CertArgs};
 use anyhow::{Context, anyhow, bail};
 use base::NodeId;
-use runtime::tcp::ask::ask;
+use runtime::tcp::ask::{Answered, ask};
 use runtime::tcp::{Hello, Owner, Purpose};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
 use toml::{Table, Value};
 use txn::caerus::Point;
 
@@ -56,7 +57,7 @@ pub struct ChangeArgs {
     /// Regions that may be lost from now on without losing an answered transaction, if it is to be different
     #[arg(long, value_name = "K")]
     pub survive: Option<u8>,
-    /// How long to wait until nothing is under way any more
+    /// How long to wait until nothing is under way any more, and then until all nodes have ended
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::database::short_time)]
     pub wait: Duration,
 }
@@ -264,15 +265,23 @@ impl<'a> Changing<'a> {
         if let Some(name) = &self.joins {
             self.prepare_directory(name, &written, &mark)?;
         }
+        let mut sealed = Vec::new();
         for (node, address) in &self.operator.nodes {
-            self.order(node, address, &Order::Seal(mark.clone())).await.map_err(|error| {
+            let told = self.ask(node, address, &Order::Seal(mark.clone())).await.map_err(|error| {
                 error.context(
                     "not every node has written down that it stopped: remove the file `change` from the data directory of \
                      those that have, and start all nodes as they are",
                 )
             })?;
+            sealed.push((node, address, told.1));
         }
         written.iter().try_for_each(Written::put_in_place)?;
+        let began = Instant::now();
+        for (node, address, answered) in sealed {
+            if !has_ended(address, answered, self.args.wait.saturating_sub(began.elapsed())).await {
+                println!("The process of node {node} has not ended yet; start it again once it has.");
+            }
+        }
         self.tell(&written, &mark);
         Ok(())
     }
@@ -306,12 +315,22 @@ impl<'a> Changing<'a> {
     }
 
     async fn order(&self, node: &str, address: &str, order: &Order) -> anyhow::Result<Option<Told>> {
+        Ok(self.ask(node, address, order).await?.0)
+    }
+
+    /// The same with the connection, which the node keeps until its process ends.
+    async fn ask(
+        &self,
+        node: &str,
+        address: &str,
+        order: &Order,
+    ) -> anyhow::Result<(Option<Told>, Answered)> {
         let hello = Hello { about: words(order)?, ..self.operator.hello(Purpose::Change) };
         let said = |why: String| anyhow!("node {node} at {address}: {why}");
         let answered = ask(&self.operator.security, node, address, &hello).await.map_err(said)?;
         let answer: Answer =
             serde_json::from_slice(&answered.bytes).map_err(|error| said(error.to_string()))?;
-        answer.map_err(said)
+        Ok((answer.map_err(said)?, answered))
     }
 
     /// Has all nodes stand still at one point.
@@ -403,6 +422,17 @@ impl<'a> Changing<'a> {
         }
         println!("Make the configurations of replicas anew (meridian replica add).");
     }
+}
+
+/// Waits until a node that was told to end listens no more; whether it did within this time.
+async fn has_ended(address: &str, answered: Answered, longest: Duration) -> bool {
+    let ends = async {
+        answered.ends_within(longest).await;
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(longest, ends).await.is_ok()
 }
 
 impl Written {

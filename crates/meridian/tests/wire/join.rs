@@ -25,6 +25,17 @@ pub fn ends(processes: &mut Processes, n: usize) {
     assert!(status.success(), "node {n}: {status}");
 }
 
+/// A command has ended the first so many nodes, and the first of these start again at once: their ports and directories
+/// are free.
+pub fn start_again(processes: &mut Processes, ended: usize, starting: usize) {
+    let ended: Vec<_> = (0..ended).map(|n| processes.children[n].take().expect("it ran")).collect();
+    (0..starting).for_each(|n| processes.start(n));
+    (0..starting).for_each(|n| processes.wait_ready(n));
+    for mut process in ended {
+        assert!(process.wait().unwrap().success());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fourth_process_joins_and_everything_is_there() {
     let mut processes = Processes::init("join");
@@ -158,9 +169,7 @@ async fn distances_and_the_regions_that_may_be_lost_change() {
     let changed =
         meridian(&["cluster", "change", "--config", &config, "--survive", "1", "--distances", "us/eu=3ms"]);
     assert!(changed.status.success(), "{}", said(&changed));
-    (0..3).for_each(|n| ends(&mut processes, n));
-    (0..3).for_each(|n| processes.start(n));
-    (0..3).for_each(|n| processes.wait_ready(n));
+    start_again(&mut processes, 3, 3);
     // With K = 1 the others go on without the region that has the row.
     processes.kill(0);
     let eu = processes.session(1).await;

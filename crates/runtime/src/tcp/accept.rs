@@ -307,7 +307,7 @@ async fn answer_question(links: &TcpLinks, theirs: &Hello, stream: &mut Box<dyn 
         stream.flush().await
     })
     .await??;
-    if theirs.purpose == Purpose::Drain {
+    if matches!(theirs.purpose, Purpose::Drain | Purpose::Change) {
         // Until this process ends, or who asked is gone.
         let mut nothing = [0];
         _ = stream.read(&mut nothing).await;
