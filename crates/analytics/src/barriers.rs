@@ -7,9 +7,10 @@
 //! the planner knows of the one is kept from it.
 
 use super::shared;
+use base::SqlError;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::{conjunction, grouping_set_to_exprlist, split_conjunction};
 use datafusion::logical_expr::{
@@ -18,6 +19,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
+
+/// Expressions of all grouping sets together: the planner numbers a set by a bit for each, and shifts by their count.
+const KEYS_MAX: usize = 63;
 
 /// The plan with keys of GROUPING SETS that are no constants.
 pub(super) fn place(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -79,6 +83,10 @@ fn kept_and_moved(plan: &LogicalPlan) -> Option<(Expr, Vec<Expr>, &LogicalPlan)>
 /// Grouping sets over columns that the planner takes for no constants.
 fn of_varying_keys(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let keys: Vec<Expr> = grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().collect();
+    if keys.len() > KEYS_MAX {
+        let told = format!("grouping sets over more than {KEYS_MAX} expressions");
+        return Err(DataFusionError::External(Box::new(SqlError::unsupported(told))));
+    }
     let varying = Arc::new(ScalarUDF::new_from_impl(Varying::new()));
     let unknown = Arc::new(ScalarUDF::new_from_impl(Unknown::new()));
     let mut any = false;

@@ -19,7 +19,7 @@ use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
 const CHOOSE: [&str; 6] = ["first_value", "lag", "last_value", "lead", "nth_value", ONLY];
 
 /// Functions of arrays that give some of the elements of the first one.
-const OF_ELEMENTS: [&str; 3] = ["array_distinct", "array_remove_all", "array_slice"];
+const OF_ELEMENTS: [&str; 4] = ["array_distinct", "array_remove_all", "array_slice", "trim_array"];
 
 /// Columns and expressions that are looked at for one column. Subqueries may name a column twice at each of their levels.
 const STEPS_MAX: u32 = 2_000;
@@ -27,6 +27,14 @@ const STEPS_MAX: u32 = 2_000;
 /// The type of a plan's n-th column, if only a note tells it: `uuid`, `json`, or an array of one of them.
 pub(super) fn of_column(plan: &LogicalPlan, n: usize) -> Option<DataType> {
     Search { steps_left: STEPS_MAX }.column(plan, n)
+}
+
+/// Steps for an expression of each projection: enough for what is made just below it.
+const STEPS_OF_VALUE: u32 = 100;
+
+/// The same of an expression over a plan's rows.
+pub(super) fn of_value(e: &Expr, input: &LogicalPlan) -> Option<DataType> {
+    Search { steps_left: STEPS_OF_VALUE }.value(e, input)
 }
 
 struct Search {

@@ -47,14 +47,14 @@ impl ScalarUDFImpl for Coalesce {
         self.inner.return_type(types)
     }
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let note = types::common_note(args.arg_fields);
-        Ok(types::with_note(self.inner.return_field_from_args(args)?, note))
+        let (fields, note) = (args.arg_fields, types::common_note(args.arg_fields));
+        Ok(beside_texts(types::with_note(self.inner.return_field_from_args(args)?, note), fields))
     }
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        if let Some(one) = beside_literals(types) {
-            return Ok(vec![one; types.len()]);
+        match taken(types) {
+            Some(taken) => Ok(taken),
+            None => self.inner.coerce_types(types),
         }
-        self.inner.coerce_types(types)
     }
     fn short_circuits(&self) -> bool {
         self.inner.short_circuits()
@@ -143,6 +143,23 @@ pub(super) fn beside_literals(types: &[DataType]) -> Option<DataType> {
     let are_moments = |t: &DataType| rank_of_moment(t) > 0 && rank_of_moment(one) > 0;
     let is_open = |t: &DataType| matches!(t, DataType::Null | DataType::Utf8);
     types.iter().all(|t| t == one || is_open(t) || are_moments(t)).then(|| one.clone())
+}
+
+/// Types in which arguments are taken, one of which is [`beside_literals`]. No text is cast to an address, so that one beside
+/// an address stays a text until types are settled.
+pub(super) fn taken(types: &[DataType]) -> Option<Vec<DataType>> {
+    let one = beside_literals(types)?;
+    let stays = |t: &DataType| matches!(one, DataType::FixedSizeBinary(_)) && *t == DataType::Utf8;
+    Some(types.iter().map(|t| if stays(t) { t.clone() } else { one.clone() }).collect())
+}
+
+/// What is returned where the first argument may be such a text.
+pub(super) fn beside_texts(returned: FieldRef, arguments: &[FieldRef]) -> FieldRef {
+    let types: Vec<DataType> = arguments.iter().map(|field| field.data_type().clone()).collect();
+    match beside_literals(&types) {
+        Some(one @ DataType::FixedSizeBinary(_)) => Arc::new(returned.as_ref().clone().with_data_type(one)),
+        _ => returned,
+    }
 }
 
 /// The values, and others where they are NULL.

@@ -88,6 +88,23 @@ fn refuse_unordered<'a>(exprs: impl IntoIterator<Item = &'a Expr>, schema: &DFSc
     }
 }
 
+/// The same of groups. The planner adds to a key all columns that it determines: `json` among them makes no group of its own.
+fn refuse_unordered_groups(groups: &[Expr], schema: &DFSchema) -> Result<()> {
+    let place = |e: &Expr| match e {
+        Expr::Column(column) => schema.index_of_column(column).ok(),
+        _ => None,
+    };
+    let places: Vec<usize> = groups.iter().filter_map(place).collect();
+    let is_determined = |n: usize| {
+        schema.functional_dependencies().iter().any(|dependence| {
+            dependence.target_indices.contains(&n)
+                && !dependence.source_indices.contains(&n)
+                && dependence.source_indices.iter().all(|key| places.contains(key))
+        })
+    };
+    refuse_unordered(groups.iter().filter(|e| !place(e).is_some_and(is_determined)), schema)
+}
+
 /// DISTINCT of rows with intervals is a grouping of them.
 fn distinct(input: Arc<LogicalPlan>) -> Result<LogicalPlan> {
     let all = columns(&input);
@@ -146,7 +163,7 @@ fn of_aggregate(aggregate: Aggregate) -> Result<LogicalPlan> {
         let arrays = of_aggregate(arrays)?;
         return Ok(LogicalPlan::Projection(Projection::try_new(shown, Arc::new(arrays))?));
     }
-    refuse_unordered(&aggregate.group_expr, aggregate.input.schema())?;
+    refuse_unordered_groups(&aggregate.group_expr, aggregate.input.schema())?;
     let mut calls = Calls::default();
     for e in &aggregate.aggr_expr {
         let name = e.schema_name().to_string();

@@ -1,4 +1,4 @@
-//! Functions of numerics: `div`, `scale`.
+//! Functions of numerics: `div`, `scale`, `min_scale`.
 
 use super::rowwise::{Cell, Returns};
 use super::small_functions::{Small, no_such};
@@ -10,8 +10,11 @@ use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
 /// Makes the functions known.
 pub(super) fn install(context: &SessionContext) {
     let whole = DataType::Numeric { precision: 38, scale: 0 };
-    let functions: [(&'static str, usize, DataType, fn(&[Cell]) -> SqlResult<Cell>); 2] =
-        [("div", 2, whole, div), ("scale", 1, DataType::Integer, scale)];
+    let functions: [(&'static str, usize, DataType, fn(&[Cell]) -> SqlResult<Cell>); 3] = [
+        ("div", 2, whole, div),
+        ("scale", 1, DataType::Integer, scale),
+        ("min_scale", 1, DataType::Integer, min_scale),
+    ];
     for (name, count, of, compute) in functions {
         let (signature, returns) = (Signature::any(count, Volatility::Immutable), Returns::Plain(of));
         let function = Small { name, signature, returns, is_strict: true, compute };
@@ -41,4 +44,14 @@ fn div(cells: &[Cell]) -> SqlResult<Cell> {
 /// Digits behind the point.
 fn scale(cells: &[Cell]) -> SqlResult<Cell> {
     Ok(Cell::Plain(Datum::Int(decimal(&cells[0], "function scale")?.scale().into())))
+}
+
+/// Digits behind the point that are needed.
+fn min_scale(cells: &[Cell]) -> SqlResult<Cell> {
+    let value = decimal(&cells[0], "function min_scale")?;
+    let (mut units, mut digits) = (value.units(), value.scale());
+    while digits > 0 && units % 10 == 0 {
+        (units, digits) = (units / 10, digits - 1);
+    }
+    Ok(Cell::Plain(Datum::Int(digits.into())))
 }

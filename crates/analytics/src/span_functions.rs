@@ -1,11 +1,19 @@
-//! Intervals that are made of parts, or set right: `make_interval`, `justify_interval`.
+//! Intervals that are made of parts, set right, or cut: `make_interval`, `justify_interval`, `date_trunc`.
 
-use super::rowwise::{Cell, Returns};
-use super::small_functions::{Small, US_PER_DAY, carried, no_such, span};
+use super::rowwise::{Cell, Returns, each_row};
+use super::small_functions::{Small, US_PER_DAY, carried, no_such, span, text_of};
 use base::error::SqlResult;
-use base::{SqlError, SqlState};
+use base::{Datum, SqlError, SqlState};
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::Result;
+use datafusion::common::types::logical_string;
 use datafusion::execution::context::SessionContext;
-use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
+use datafusion::functions::datetime::date_trunc;
+use datafusion::logical_expr::{
+    Coercion, ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, TypeSignatureClass, Volatility,
+};
+use std::sync::Arc;
 
 /// Makes the functions known.
 pub(super) fn install(context: &SessionContext) {
@@ -15,6 +23,49 @@ pub(super) fn install(context: &SessionContext) {
         let signature = Signature::any(count, Volatility::Immutable);
         let function = Small { name, signature, returns: Returns::Span, is_strict: true, compute };
         context.register_udf(ScalarUDF::new_from_impl(function));
+    }
+    let inner = date_trunc();
+    let of_interval = TypeSignature::Coercible(vec![
+        Coercion::new_exact(TypeSignatureClass::Native(logical_string())),
+        Coercion::new_exact(TypeSignatureClass::Interval),
+    ]);
+    let either = vec![inner.signature().type_signature.clone(), of_interval];
+    let signature = Signature::one_of(either, Volatility::Immutable);
+    context.register_udf(ScalarUDF::new_from_impl(Truncated { inner, signature }));
+}
+
+/// `date_trunc`, which the library has of moments alone.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Truncated {
+    inner: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Truncated {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+    /// Of the type of what is cut.
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        self.inner.return_field_from_args(arguments)
+    }
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if !matches!(arguments.return_field.data_type(), DataType::Interval(_)) {
+            return self.inner.invoke_with_args(arguments);
+        }
+        each_row(&arguments, Returns::Span, |columns, row| {
+            let (unit, of) = (columns[0].at(row), columns[1].at(row));
+            match (text_of(&unit)?, &of) {
+                (Some(unit), Cell::Span(of)) => base::interval::truncated(unit, *of).map(Cell::Span),
+                _ => Ok(Cell::Plain(Datum::Null)),
+            }
+        })
     }
 }
 

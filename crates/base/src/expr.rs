@@ -10,12 +10,14 @@ mod math;
 mod size;
 mod times;
 
+use crate::array_functions::ArrayFunction;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::json::JsonFunction;
 use crate::text_functions::TextFunction;
 use crate::{DataType, Datum};
 use like::like;
+pub use math::float;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -97,6 +99,7 @@ pub enum Function {
     DateTrunc,
     Json(JsonFunction),
     Zone(ZoneFunction),
+    Array(ArrayFunction),
 }
 
 impl Expr {
@@ -383,33 +386,6 @@ fn arithmetic(operator: BinaryOperator, left: Datum, right: Datum) -> SqlResult<
     })
 }
 
-/// Arithmetic of floats: what overflows or vanishes is an error, and there is one NaN.
-pub fn float(operator: BinaryOperator, a: f64, b: f64) -> SqlResult<f64> {
-    use BinaryOperator::*;
-    let range = |what: &str| {
-        SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {what}"))
-    };
-    if operator == Divide && b == 0.0 && !a.is_nan() {
-        return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"));
-    }
-    let value = match operator {
-        Add => a + b,
-        Subtract => a - b,
-        Multiply => a * b,
-        Divide => a / b,
-        _ => return Err(no_operator(operator.symbol(), &Datum::Float(a), &Datum::Float(b))),
-    };
-    if value.is_infinite() && a.is_finite() && b.is_finite() {
-        return Err(range("overflow"));
-    }
-    let vanishes =
-        value == 0.0 && a != 0.0 && (operator == Multiply && b != 0.0 || operator == Divide && b.is_finite());
-    if vanishes {
-        return Err(range("underflow"));
-    }
-    Ok(if value.is_nan() { f64::NAN } else { value })
-}
-
 /// An explicit cast of a value whose type is its kind's own.
 pub fn cast(value: Datum, to: DataType) -> SqlResult<Datum> {
     let from = match &value {
@@ -437,6 +413,7 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
         }
         Concat => return concat(&arguments),
         Json(function) => return crate::json::call(function, &arguments),
+        Array(function) => return size::bounded(crate::array_functions::call(function, &arguments)?),
         _ => {}
     }
     if arguments.iter().any(Datum::is_null) {

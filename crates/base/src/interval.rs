@@ -9,7 +9,7 @@ use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::text::{civil, day_number};
-pub use parts::part;
+pub use parts::{part, truncated};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -13,9 +13,12 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, Ident, SelectItem, Statement, TableAlias, TableAliasColumnDef,
     TableFactor, VisitorMut,
 };
-use sets::{set_over_outside, type_bounds};
+use sets::{is_small, number, set_over_outside, type_bounds};
 use sql::walk;
 use std::ops::ControlFlow;
+
+/// The set of an array's places.
+pub(super) const SUBSCRIPTS: &str = "generate_subscripts";
 
 /// Functions behind FROM.
 pub(super) struct CallsInFrom<'a> {
@@ -31,7 +34,7 @@ impl VisitorMut for CallsInFrom<'_> {
             for item in &mut select.projection {
                 if let SelectItem::UnnamedExpr(expr @ Expr::Function(_)) = &*item
                     && let name = sql::lower::output_name(expr)
-                    && (name == SERIES || regexes::SETS.contains(&name.as_str()))
+                    && (name == SERIES || name == SUBSCRIPTS || regexes::SETS.contains(&name.as_str()))
                 {
                     *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(name) };
                 }
@@ -139,15 +142,18 @@ impl VisitorMut for CallsInFrom<'_> {
         if function.as_deref() != Some("generate_series") {
             return ControlFlow::Continue(());
         }
+        let are_small = arguments.args.iter().all(is_small);
         // The planner's series computes nothing.
         for argument in &mut arguments.args {
-            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(e @ Expr::BinaryOp { .. })) = argument
+            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(
+                e @ (Expr::BinaryOp { .. } | Expr::Cast { .. } | Expr::UnaryOp { .. } | Expr::Nested(_)),
+            )) = argument
                 && let Some(n) = number(e)
             {
                 *e = Expr::value(ast::Value::Number(n.to_string(), false));
             }
         }
-        if !arguments.args.iter().all(is_small) {
+        if !are_small {
             return ControlFlow::Continue(());
         }
         let shown = alias.as_ref().map_or_else(|| Ident::new("generate_series"), |a| a.name.clone());
@@ -189,43 +195,6 @@ fn set_as_query(
     let shown = alias.map_or_else(|| Ident::new(&function), |a| a.name.clone());
     let named = alias.map_or_else(|| format!("AS {shown}"), ToString::to_string);
     first_factor(&format!("SELECT 1 FROM (SELECT {unnested} AS {shown}) {named}"))
-}
-
-/// Whether an argument is a whole number that an integer has room for.
-fn is_small(argument: &FunctionArg) -> bool {
-    match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => number(e).is_some_and(|n| i32::try_from(n).is_ok()),
-        _ => false,
-    }
-}
-
-/// The whole number that an expression of literals is. `None`: it is another expression, or ends in an error.
-fn number(e: &Expr) -> Option<i64> {
-    use ast::BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
-    match e {
-        Expr::Value(value) => match &value.value {
-            ast::Value::Number(text, _) => text.parse().ok(),
-            _ => None,
-        },
-        Expr::Nested(inner) => number(inner),
-        Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => number(expr)?.checked_neg(),
-        Expr::UnaryOp { op: ast::UnaryOperator::Plus, expr } => number(expr),
-        Expr::BinaryOp { left, op, right } => {
-            let (left, right) = (number(left)?, number(right)?);
-            let result = match op {
-                Plus => left.checked_add(right),
-                Minus => left.checked_sub(right),
-                Multiply => left.checked_mul(right),
-                Divide => left.checked_div(right),
-                Modulo => left.checked_rem(right),
-                _ => None,
-            }?;
-            // Integers make an integer, or an error.
-            let is_integer = |n: i64| i32::try_from(n).is_ok();
-            (is_integer(result) || !is_integer(left) || !is_integer(right)).then_some(result)
-        }
-        _ => None,
-    }
 }
 
 /// `generate_series` and `unnest` of lists that have to be made, with the names that their columns have; `None` for others.
@@ -338,6 +307,9 @@ fn list_of_set(
     if let Some(list) = series(name, arguments, even_constants) {
         return Some((list, SERIES));
     }
+    if is_named(name, SUBSCRIPTS) {
+        return subscripts_of(&values_of(arguments)?).map(|list| (list, SUBSCRIPTS));
+    }
     let set = *regexes::SETS.iter().find(|set| is_named(name, set))?;
     let given: Vec<String> = arguments.iter().map(ToString::to_string).collect();
     let (list, element) = regexes::set_as_list(set, &given)?;
@@ -345,18 +317,34 @@ fn list_of_set(
     if element == "text" { sql::parse::parse_expr(&list).ok().map(|list| (list, set)) } else { None }
 }
 
-/// A call of `generate_series` as an expression, unless the planner has a table of its rows: one of constants.
-fn series(name: &ast::ObjectName, arguments: &[FunctionArg], even_constants: bool) -> Option<Expr> {
-    if !is_named(name, SERIES) {
-        return None;
-    }
-    let given: Vec<&Expr> = arguments
+/// Arguments that have no names.
+fn values_of(arguments: &[FunctionArg]) -> Option<Vec<&Expr>> {
+    arguments
         .iter()
         .map(|argument| match argument {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Some(e),
             _ => None,
         })
-        .collect::<Option<_>>()?;
+        .collect()
+}
+
+/// The list of the places in an array that `generate_subscripts` gives. `None` for other arguments, and for vectors of the
+/// catalog, which begin at 0.
+pub(super) fn subscripts_of(arguments: &[&Expr]) -> Option<Expr> {
+    let [list, dimension] = arguments else { return None };
+    if crate::system::is_vector(list) {
+        return None;
+    }
+    let last = format!("coalesce(CAST(array_length({list}, {dimension}) AS integer), 0)");
+    sql::parse::parse_expr(&format!("{SERIES_LIST}(CAST(1 AS integer), CAST({last} AS integer))")).ok()
+}
+
+/// A call of `generate_series` as an expression, unless the planner has a table of its rows: one of constants.
+fn series(name: &ast::ObjectName, arguments: &[FunctionArg], even_constants: bool) -> Option<Expr> {
+    if !is_named(name, SERIES) {
+        return None;
+    }
+    let given = values_of(arguments)?;
     if !even_constants && given.iter().all(|e| is_whole_constant(e)) {
         return None;
     }
@@ -396,26 +384,14 @@ fn is_word(value: &ast::Value) -> bool {
     matches!(value, ast::Value::SingleQuotedString(text) if text.trim().parse::<i64>().is_err())
 }
 
-/// Whether an expression is made of whole numbers and subqueries alone, as far as can be told without types.
+/// Whether an expression is a whole number or NULL, as far as can be told without types.
 fn is_whole_constant(e: &Expr) -> bool {
     match e {
         Expr::Value(value) => {
             matches!(value.value, ast::Value::Number(..) | ast::Value::Null)
         }
         Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_whole_constant(inner),
-        Expr::BinaryOp { .. } => number(e).is_some(),
-        Expr::Cast { expr, data_type, .. } => {
-            let is_text = |e: &Expr| match e {
-                Expr::Value(value) => matches!(value.value, ast::Value::SingleQuotedString(_)),
-                _ => false,
-            };
-            let is_integer = matches!(
-                sql::names::data_type(data_type),
-                Ok(DataType::SmallInt | DataType::Integer | DataType::BigInt)
-            );
-            is_integer && (is_whole_constant(expr) || is_text(expr))
-        }
-        Expr::Subquery(_) => true,
+        Expr::BinaryOp { .. } | Expr::Cast { .. } => number(e).is_some(),
         _ => false,
     }
 }
@@ -451,6 +427,8 @@ pub(super) fn returned(name: &str, is_over_window: bool) -> Option<&'static str>
         "ntile" if is_over_window => Some("integer"),
         // Most units are integers in the planner.
         "date_part" => Some("double precision"),
+        "array_position" | "cardinality" => Some("integer"),
+        "array_positions" => Some("integer[]"),
         _ => None,
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn plain_number(value: &ast::Value) -> SqlResult<Option<Expr>> {
     let ast::Value::Number(text, is_long) = value else { return Ok(None) };
     let has_exponent = text.contains(['e', 'E']);
     if !has_exponent && text.len() <= usize::from(base::decimal::PRECISION_MAX) {
-        return Ok(None);
+        return Ok(beyond_bigint(text).then(|| Expr::value(ast::Value::Number(format!("{text}."), *is_long))));
     }
     let Some(decimal) = base::decimal::Decimal::parse(text) else {
         let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
@@ -35,6 +35,58 @@ pub(super) fn plain_number(value: &ast::Value) -> SqlResult<Option<Expr>> {
     let digits = decimal.to_string();
     let digits = if has_exponent && decimal.scale() == 0 { format!("{digits}.") } else { digits };
     Ok(Some(Expr::value(ast::Value::Number(digits, *is_long))))
+}
+
+/// A whole number just beyond a `bigint`, which the planner takes for one without a sign.
+fn beyond_bigint(text: &str) -> bool {
+    text.parse::<i64>().is_err() && text.parse::<u64>().is_ok()
+}
+
+/// A number with several signs, or one in front of parentheses, with one or none: `-(2147483648)` is an `integer`, and
+/// `- -2147483648` a `bigint`. `None` for others.
+pub(super) fn signed(e: &Expr) -> Option<Expr> {
+    let Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } = e else { return None };
+    let mut inner = expr.as_ref();
+    while let Expr::Nested(nested) = inner {
+        inner = nested;
+    }
+    let numeral = |e: &Expr| match e {
+        Expr::Value(value) => match &value.value {
+            ast::Value::Number(digits, _) => Some(digits.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let number = |digits: String| Expr::value(ast::Value::Number(digits, false));
+    match inner {
+        Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr: positive } => {
+            let digits = numeral(positive)?;
+            Some(number(if beyond_bigint(&digits) { format!("{digits}.") } else { digits }))
+        }
+        value => {
+            let digits = numeral(value)?;
+            // With its sign it is a bigint after all.
+            let least = digits.strip_suffix('.').filter(|whole| *whole == "9223372036854775808");
+            let digits = least.map_or_else(|| digits.clone(), str::to_string);
+            let expr = Box::new(number(digits));
+            Some(Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr })
+        }
+    }
+}
+
+/// A prefix operator that the planner does not have, in other words: `~x`, `@ x`, `|/ x`, `||/ x`. `None` for others.
+pub(super) fn as_call(e: &Expr) -> Option<Expr> {
+    use ast::UnaryOperator as U;
+    let Expr::UnaryOp { op, expr } = e else { return None };
+    let text = match op {
+        // In the number's own type.
+        U::BitwiseNot => format!("(({expr}) # CAST(-1 AS smallint))"),
+        U::PGAbs => format!("abs({expr})"),
+        U::PGSquareRoot => format!("sqrt({expr})"),
+        U::PGCubeRoot => format!("cbrt({expr})"),
+        _ => return None,
+    };
+    sql::parse::parse_expr(&text).ok()
 }
 
 /// Makes a whole number, or an array of them, the `integer` that it is in PostgreSQL if it fits; the planner takes it for a

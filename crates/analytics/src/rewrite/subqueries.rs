@@ -110,15 +110,8 @@ fn unsupported_comparison() -> base::SqlError {
 
 /// A subquery that is compared has one column. Errors: 42601.
 fn refuse_width(subquery: &Query) -> SqlResult<()> {
-    let is_known = match subquery.body.as_ref() {
-        SetExpr::Select(select) => select
-            .projection
-            .iter()
-            .all(|item| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })),
-        _ => true,
-    };
     match width_of(&subquery.body) {
-        Some(width) if width > 1 && is_known => {
+        Some(width) if width > 1 && lists_columns(&subquery.body) => {
             Err(base::SqlError::new(base::SqlState::SYNTAX_ERROR, "subquery has too many columns"))
         }
         _ => Ok(()),
@@ -279,6 +272,16 @@ fn over_all(
     condition: &dyn Fn(&[String]) -> Option<String>,
 ) -> Option<Query> {
     let width = width_of(&subquery.body)?;
+    over_columns(subquery, width, computed, condition)
+}
+
+/// The same over one of so many columns.
+fn over_columns(
+    subquery: Query,
+    width: usize,
+    computed: &dyn Fn(&[String]) -> String,
+    condition: &dyn Fn(&[String]) -> Option<String>,
+) -> Option<Query> {
     let columns: Vec<String> = (0..width).map(|n| format!("{FOUND}.y{n}")).collect();
     let names: Vec<String> = (0..width).map(|n| format!("y{n}")).collect();
     let where_clause = condition(&columns).map(|c| format!(" WHERE {c}")).unwrap_or_default();
@@ -294,6 +297,19 @@ fn over_all(
     };
     **place = subquery;
     Some(query)
+}
+
+/// Whether each item of a query's list is one column: `*` may be any number.
+fn lists_columns(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) => select
+            .projection
+            .iter()
+            .all(|item| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })),
+        SetExpr::Query(query) => lists_columns(&query.body),
+        SetExpr::SetOperation { left, .. } => lists_columns(left),
+        _ => true,
+    }
 }
 
 fn width_of(body: &SetExpr) -> Option<usize> {
@@ -414,6 +430,11 @@ fn row_in(
 ) -> SqlResult<Option<Expr>> {
     let row: Option<Vec<Expr>> = row.iter().map(around.qualified).collect();
     let Some(row) = row else { return Ok(None) };
+    let named = match lists_columns(&subquery.body) {
+        true => None,
+        false => over_columns(subquery.clone(), row.len(), &|columns| columns.join(", "), &|_| None),
+    };
+    let subquery = named.as_ref().unwrap_or(subquery);
     let width = width_of(&subquery.body);
     if width.is_some_and(|width| width != row.len()) {
         let few = if width < Some(row.len()) { "few" } else { "many" };

@@ -58,7 +58,7 @@ fn type_argument(argument: &mut ast::FunctionArg, declared: &ParameterTypes) -> 
     let ast::Value::Placeholder(name) = &value.value else { return None };
     let number = sql::lower::expr::placeholder(name).ok()?;
     let data_type = declared.0.get(number).copied().flatten().unwrap_or(DataType::Text);
-    *e = sql::parse::parse_expr(&format!("CAST({name} AS {})", data_type.name())).ok()?;
+    *e = sql::parse::parse_expr(&format!("CAST({name} AS {})", data_type.qualified_name())).ok()?;
     Some(())
 }
 

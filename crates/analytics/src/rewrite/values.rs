@@ -4,7 +4,10 @@
 //! The planner finds a common type of a number and a text itself; of these and a text it has none. Nor has it one of texts with
 //! a limit (`varchar(5)`) and others.
 
-use datafusion::sql::sqlparser::ast::{DataType, Expr, Query, SetExpr, TypedString, Value, VisitorMut};
+use super::numbers::is_integer;
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType, Expr, Query, SetExpr, TypedString, Value, VisitorMut,
+};
 use sql::walk::{NodeMut, WalkMut};
 use std::ops::ControlFlow;
 
@@ -77,6 +80,16 @@ fn type_of(e: &Expr) -> Option<DataType> {
         Expr::Nested(inner) => type_of(inner),
         Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => Some(DataType::Boolean),
         Expr::Interval(_) => Some(DataType::Interval { fields: None, precision: None }),
+        Expr::Array(array) => {
+            let is_text =
+                |e: &Expr| matches!(e, Expr::Value(v) if matches!(v.value, Value::SingleQuotedString(_)));
+            let own = match array.elem.as_slice() {
+                [_, ..] if is_integer(e) => Some(DataType::Integer(None)),
+                [_, ..] if array.elem.iter().all(is_text) => Some(DataType::Text),
+                elements => elements.iter().find_map(type_of),
+            };
+            own.map(|own| DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(own), None)))
+        }
         Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
             has_own_literals(data_type).then(|| data_type.clone())
         }

@@ -36,6 +36,8 @@ pub(super) enum Computation {
     /// Arithmetic of two floats of one type, whole columns at once.
     Floats(BinaryOperator),
     Plain(Plain),
+    /// The argument as it is, of a type that its own field does not tell.
+    Same,
 }
 
 /// What intervals take part in.
@@ -174,6 +176,9 @@ impl ScalarUDFImpl for Evaluated {
         if let Computation::Floats(operator) = self.computation {
             return floats(operator, &arguments.args);
         }
+        if matches!(self.computation, Computation::Same) {
+            return Ok(arguments.args[0].clone());
+        }
         // Constants give a constant.
         let is_constant = arguments.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
         let count = if is_constant { 1 } else { arguments.number_rows };
@@ -223,7 +228,7 @@ impl Evaluated {
                 let Kind::Known(returns) = self.returns else { unreachable!("returns a type of ours") };
                 operation.compute(returns, &values).map(Cell::Plain)
             }
-            Computation::Floats(_) => unreachable!("computed by columns"),
+            Computation::Floats(_) | Computation::Same => unreachable!("computed by columns"),
         }
     }
 }

@@ -258,7 +258,7 @@ fn is_text_or_open(kind: Kind) -> bool {
 }
 
 /// A value as it is shown, not as it is cast: with its padding, and `t` for true.
-fn shown(e: &Expr, kind: Kind) -> Expr {
+pub(super) fn shown(e: &Expr, kind: Kind) -> Expr {
     let text = Kind::Known(DataType::Text);
     match kind {
         Kind::Known(DataType::Char { length }) => {
@@ -292,9 +292,12 @@ pub(super) fn is_integer(e: &Expr, kind: Kind, is_written: bool) -> bool {
 /// What `pg_typeof` says.
 fn type_name(of: &Expr, kind: Kind, schema: &dyn ExprSchema) -> String {
     match (kind, of.get_type(schema)) {
-        (Kind::Foreign, Ok(Arrow::List(element))) => {
-            let element = super::kinds::kind_of_field(&element);
-            format!("{}[]", element.name())
+        (Kind::Foreign, Ok(Arrow::List(mut element))) => {
+            // An array of arrays has one type of elements.
+            while let Arrow::List(inner) = element.data_type() {
+                element = inner.clone();
+            }
+            format!("{}[]", super::kinds::kind_of_field(&element).name())
         }
         (Kind::Foreign, Ok(Arrow::Struct(_))) => "record".into(),
         (kind, _) => kind.name(),

@@ -93,6 +93,12 @@ impl Family {
     }
 }
 
+/// Whether a `uuid` and a text meet, of which the text may turn out to be a `uuid` that a subquery has lost.
+pub(super) fn may_meet(a: Kind, b: Kind) -> bool {
+    let pair = (Kind::Known(DataType::Uuid), Kind::Known(DataType::Text));
+    (a, b) == pair || (b, a) == pair
+}
+
 pub(super) fn kind_of_field(field: &Field) -> Kind {
     match field.data_type() {
         Arrow::Null => Kind::Unknown,

@@ -88,8 +88,25 @@ pub(super) fn removed(list: &Expr, of: &Expr, schema: &dyn ExprSchema) -> Settle
     Ok(Some(call(Computation::Plain(Plain::Remove), vec![(list.clone(), array), (of, kind)], array)))
 }
 
+/// `array_replace` of all such elements, and of nulls; the library replaces the first one. `None` for values of another type
+/// than the elements'. Errors: those of literals.
+pub(super) fn replaced([list, from, to]: [&Expr; 3], schema: &dyn ExprSchema) -> Settled {
+    let Some(element) = element_of(list, schema) else { return Ok(None) };
+    let (array, own) = (Kind::Known(DataType::Array(element)), Kind::Known(element.data_type()));
+    let typed = |e: &Expr| -> SqlResult<Option<(Expr, Kind)>> {
+        let e = typing::narrowed(e).unwrap_or_else(|| e.clone());
+        Ok(match (kind_of(&e, schema), own) {
+            (Kind::Unknown, _) => Some((literal(&e, own)?, own)),
+            (Kind::Known(DataType::Integer), Kind::Known(DataType::BigInt)) => Some((e, own)),
+            (kind, _) => (kind == own).then_some((e, own)),
+        })
+    };
+    let (Some(from), Some(to)) = (typed(from)?, typed(to)?) else { return Ok(None) };
+    Ok(Some(call(Computation::Plain(Plain::Replace), vec![(list.clone(), array), from, to], array)))
+}
+
 /// The type of a list's elements; `None` for what is no list.
-fn element_of(e: &Expr, schema: &dyn ExprSchema) -> Option<Element> {
+pub(super) fn element_of(e: &Expr, schema: &dyn ExprSchema) -> Option<Element> {
     if kind_of(e, schema) != Kind::Foreign {
         return None;
     }

@@ -23,7 +23,11 @@ pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema, is_wri
     match (name, arguments) {
         ("nullif", [_, _]) => {
             let unified = typing::unified(arguments, schema, "NULLIF", is_written)?;
-            Ok(null_if(unified.as_deref().unwrap_or(arguments), schema))
+            let values = unified.as_deref().unwrap_or(arguments);
+            if let Some(made) = null_if_of_first(arguments, values, schema, is_written) {
+                return Ok(Some(made));
+            }
+            Ok(null_if(values, schema))
         }
         ("greatest" | "least", _) => {
             let unified = typing::unified(arguments, schema, &name.to_uppercase(), is_written)?;
@@ -44,9 +48,33 @@ pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema, is_wri
             let bytes = typing::literal(bytes, Kind::Known(DataType::Bytea))?;
             again(vec![bytes, format.clone()])
         }
+        // As it is written it is an integer.
+        ("abs", [of]) if is_written && let Some(narrow) = typing::narrowed(of) => again(vec![narrow]),
         ("array_remove", [list, of]) => lists::removed(list, of, schema),
+        ("array_replace", [list, from, to]) => lists::replaced([list, from, to], schema),
         _ => Ok(None),
     }
+}
+
+/// NULLIF of numbers of one family that are of different types, which is of the first one's, and of arrays, which the library
+/// does not compare. `unified` are the arguments in one type. `None` for others.
+fn null_if_of_first(
+    arguments: &[Expr],
+    unified: &[Expr],
+    schema: &dyn ExprSchema,
+    is_written: bool,
+) -> Option<Expr> {
+    let ([first, second], [list, other]) = (arguments, unified) else { return None };
+    let null_if = Scalar::Call(Function::NullIf, vec![Scalar::Column(0), Scalar::Column(1)]);
+    if let (Some(a), Some(b)) = (lists::element_of(list, schema), lists::element_of(other, schema)) {
+        let [a, b] = [a, b].map(|of| Kind::Known(DataType::Array(of)));
+        return Some(call(Computation::Scalar(null_if), vec![(list.clone(), a), (other.clone(), b)], a));
+    }
+    let own = |e: &Expr| is_written.then(|| typing::narrowed(e)).flatten().unwrap_or_else(|| e.clone());
+    let (first, second) = (own(first), own(second));
+    let (a, b) = (kind_of(&first, schema), kind_of(&second, schema));
+    let is_ours = a != b && a.family() == b.family() && a.family().is_number() && kind_of(list, schema) != a;
+    is_ours.then(|| call(Computation::Scalar(null_if), vec![(first, a), (second, b)], a))
 }
 
 /// NULLIF of values that are equal without being the same: intervals of one length, zero and minus zero.

@@ -15,6 +15,8 @@ pub(super) enum Plain {
     Overlaps,
     /// `array_remove`: NULL removes nulls.
     Remove,
+    /// `array_replace`: NULL is another element, too.
+    Replace,
     Angle(Angle),
     /// A unit and a moment or a day: `extract` of a year and of what is counted in years, and `julian`.
     CalendarPart,
@@ -88,7 +90,7 @@ impl Angle {
 impl Plain {
     /// The value for a row. Errors: 22003.
     pub fn compute(self, returns: DataType, values: &[Datum]) -> SqlResult<Datum> {
-        let is_strict = self != Plain::Remove;
+        let is_strict = !matches!(self, Plain::Remove | Plain::Replace);
         if values.first().is_none_or(Datum::is_null) || is_strict && values.iter().any(Datum::is_null) {
             return Ok(Datum::Null);
         }
@@ -108,6 +110,14 @@ impl Plain {
                     (is_null, removes_nulls) => is_null != removes_nulls,
                 };
                 Datum::Array(list.iter().filter(is_kept).cloned().collect::<Vec<_>>().into())
+            }
+            (Plain::Replace, [Datum::Array(list), from, to]) => {
+                let is_it = |element: &Datum| match (element.is_null(), from.is_null()) {
+                    (false, false) => element.compare(from) == Some(Ordering::Equal),
+                    (is_null, of_nulls) => is_null && of_nulls,
+                };
+                let each = list.iter().map(|element| if is_it(element) { to } else { element });
+                Datum::Array(each.cloned().collect::<Vec<_>>().into())
             }
             (Plain::Angle(angle), [Datum::Float(f)]) => Datum::Float(angle.of(*f)?),
             (Plain::CalendarPart, [Datum::Text(unit), Datum::Timestamp(us)]) => {

@@ -7,7 +7,7 @@ use super::super::{bytes_functions, exact_aggregates};
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind, kind_of_field};
-use super::{bits, extracts, functions, json, lists, operands, ours, typing, zoned};
+use super::{bits, extracts, functions, json, lists, notes, operands, ours, typing, zoned};
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::DataType as Arrow;
@@ -114,16 +114,25 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
         if let LogicalPlan::Unnest(unnest) = &node {
             refuse_dimensions(unnest)?;
         }
+        if let LogicalPlan::Join(join) = &node {
+            notes::refuse_keys(join).map_err(external)?;
+        }
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
-        let mut settle = |e: Expr| {
-            e.transform_up(|e| {
+        let projected = match &node {
+            LogicalPlan::Projection(projection) => Some(projection.input.clone()),
+            _ => None,
+        };
+        let mut settle = |e: Expr| -> Result<Transformed<Expr>> {
+            let made = e.transform_up(|e| {
                 sql::interrupt::check().map_err(external)?;
                 match settled(&e, &schema, is_written).map_err(external)? {
                     Some(new) => Ok(Transformed::yes(new)),
                     None => Ok(Transformed::no(e)),
                 }
-            })
+            })?;
+            let noted = projected.as_ref().and_then(|input| notes::noted(&made.data, input));
+            Ok(noted.map_or(made, Transformed::yes))
         };
         let node = node.map_expressions(|e| renewed(e, &names, &mut settle))?;
         // Types of inputs may have changed too.

@@ -10,7 +10,7 @@ mod refusals;
 use super::super::bytes_functions::concatenated;
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
-use super::kinds::{Family, Kind};
+use super::kinds::{Family, Kind, may_meet};
 use super::lists;
 use base::error::SqlResult;
 use base::{DataType, SqlError, SqlState};
@@ -18,7 +18,7 @@ pub(super) use casts::{as_text, cast};
 pub(super) use constants::{constant, converted, folded, is_of_labels, literal, narrowed};
 use constants::{native, null};
 use datafusion::arrow::datatypes::DataType as Arrow;
-use datafusion::common::ExprSchema;
+use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::{Cast, Expr, Operator};
 use moments::{both_moments, moved};
 pub(super) use moments::{meet_in_a_zone, moment};
@@ -63,7 +63,7 @@ pub(super) fn binary(
             Ok(None)
         }
         O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq | O::IsDistinctFrom | O::IsNotDistinctFrom => {
-            compare(operator, left, right, schema)
+            compare(operator, left, right, schema, is_written)
         }
         O::Plus | O::Minus | O::Multiply | O::Divide | O::Modulo => {
             let made = arithmetic(operator, left, right, schema, is_written)?;
@@ -82,7 +82,13 @@ pub(super) fn binary(
     }
 }
 
-fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Settled {
+fn compare(
+    operator: Operator,
+    left: &Expr,
+    right: &Expr,
+    schema: &dyn ExprSchema,
+    is_written: bool,
+) -> Settled {
     let mut changed = false;
     let mut settled = |e: &Expr| -> SqlResult<Expr> {
         let folded = folded(e)?;
@@ -110,6 +116,15 @@ fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchem
         _ => {}
     }
     let (f, g) = (a.family(), b.family());
+    // What a subquery has lost is known once its types are settled.
+    if is_written && may_meet(a, b) {
+        return Ok(None);
+    }
+    if may_meet(a, b)
+        && let Some((left, right)) = as_identifiers(&left, &right)?
+    {
+        return Ok(Some(plain(operator, left, right)));
+    }
     if !f.meets(g) || f == Family::Json {
         return Err(no_operator(&symbol(operator), a, b));
     }
@@ -138,6 +153,22 @@ fn compare(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchem
         return Ok(Some(made));
     }
     Ok(changed.then(|| plain(operator, left, right)))
+}
+
+/// A `uuid` and a literal beside it that was a text as long as the other side was one; `None` if neither is a literal.
+fn as_identifiers(left: &Expr, right: &Expr) -> SqlResult<Option<(Expr, Expr)>> {
+    let typed = |e: &Expr| -> SqlResult<Option<Expr>> {
+        let Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) = e else {
+            return Ok(None);
+        };
+        let value = sql::lower::expr::literal(text, DataType::Uuid)?;
+        Ok(Some(constant(&value, DataType::Uuid)))
+    };
+    Ok(match (typed(left)?, typed(right)?) {
+        (Some(left), None) => Some((left, right.clone())),
+        (None, Some(right)) => Some((left.clone(), right)),
+        _ => None,
+    })
 }
 
 /// A comparison of a day with a moment: of days, where the moment is one's beginning, and else as rows compare them.

@@ -1,6 +1,7 @@
-//! Powers, roots and logarithms, with the errors that PostgreSQL raises where they have no value.
+//! Arithmetic of floats, powers, roots and logarithms, with the errors that PostgreSQL raises where they have no value.
 
-use super::Function;
+use super::{BinaryOperator, Function, no_operator};
+use crate::Datum;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 
@@ -10,6 +11,30 @@ fn no_power(why: &str) -> SqlError {
 
 fn range(what: &str) -> SqlError {
     SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {what}"))
+}
+
+/// Arithmetic of floats: what overflows or vanishes is an error, and there is one NaN.
+pub fn float(operator: BinaryOperator, a: f64, b: f64) -> SqlResult<f64> {
+    use BinaryOperator::*;
+    if operator == Divide && b == 0.0 && !a.is_nan() {
+        return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"));
+    }
+    let value = match operator {
+        Add => a + b,
+        Subtract => a - b,
+        Multiply => a * b,
+        Divide => a / b,
+        _ => return Err(no_operator(operator.symbol(), &Datum::Float(a), &Datum::Float(b))),
+    };
+    if value.is_infinite() && a.is_finite() && b.is_finite() {
+        return Err(range("overflow"));
+    }
+    let vanishes =
+        value == 0.0 && a != 0.0 && (operator == Multiply && b != 0.0 || operator == Divide && b.is_finite());
+    if vanishes {
+        return Err(range("underflow"));
+    }
+    Ok(if value.is_nan() { f64::NAN } else { value })
 }
 
 /// `a` to the power of `b`. Errors: 2201F, 22003.

@@ -103,6 +103,9 @@ pub(super) fn call(function: Function, arguments: &[Datum]) -> SqlResult<Datum> 
         (Function::DateTrunc, [Datum::Text(unit), Datum::Timestamp(us)]) => {
             crate::text::truncated(unit, *us).map(Datum::Timestamp)
         }
+        (Function::DateTrunc, [Datum::Text(unit), Datum::Interval(span)]) => {
+            crate::interval::truncated(unit, *span).map(Datum::Interval)
+        }
         (Function::Zone(function), arguments) => zoned(function, arguments),
         (function, _) => Err(SqlError::internal(format!("{function:?} of arguments of other types"))),
     }

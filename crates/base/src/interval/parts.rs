@@ -1,4 +1,4 @@
-//! Parts of intervals: `extract`.
+//! Parts of intervals: `extract`, `date_trunc`.
 
 use super::Interval;
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -25,19 +25,38 @@ pub fn part(unit: &str, span: Interval) -> SqlResult<f64> {
             let days = 365.25 * f64::from(years) + f64::from(30 * months) + f64::from(span.days);
             days * 86_400.0 + span.us as f64 / 1e6
         }
-        known @ ("week" | "dow" | "doy" | "isodow" | "isoyear" | "julian" | "timezone") => {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                format!("unit \"{known}\" not supported for type interval"),
-            ));
-        }
-        word => {
-            return Err(SqlError::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                format!("unit \"{word}\" not recognized for type interval"),
-            ));
-        }
+        word => return Err(no_unit(word)),
     })
+}
+
+/// `date_trunc(unit, span)`: the span without what is smaller than the unit. Errors: those of [`part`].
+pub fn truncated(unit: &str, span: Interval) -> SqlResult<Interval> {
+    let months = |of: i32| Interval { months: span.months / of * of, days: 0, us: 0 };
+    let time = |of: i64| Interval { us: span.us / of * of, ..span };
+    Ok(match unit.to_ascii_lowercase().as_str() {
+        "millennium" | "millennia" => months(12_000),
+        "century" | "centuries" => months(1_200),
+        "decade" | "decades" => months(120),
+        "year" | "years" => months(12),
+        "quarter" => months(3),
+        "month" | "months" => months(1),
+        "day" | "days" => Interval { us: 0, ..span },
+        "hour" | "hours" => time(3_600_000_000),
+        "minute" | "minutes" => time(60_000_000),
+        "second" | "seconds" => time(1_000_000),
+        "millisecond" | "milliseconds" => time(1_000),
+        "microsecond" | "microseconds" => span,
+        word => return Err(no_unit(word)),
+    })
+}
+
+fn no_unit(word: &str) -> SqlError {
+    let is_of_moments = matches!(word, "week" | "dow" | "doy" | "isodow" | "isoyear" | "julian" | "timezone");
+    let (state, told) = match is_of_moments {
+        true => (SqlState::FEATURE_NOT_SUPPORTED, "supported"),
+        false => (SqlState::INVALID_PARAMETER_VALUE, "recognized"),
+    };
+    SqlError::new(state, format!("unit \"{word}\" not {told} for type interval"))
 }
 
 #[cfg(test)]
@@ -62,5 +81,21 @@ mod tests {
         assert_eq!(part("hour", parse("100:00").unwrap()).unwrap(), 100.0);
         assert_eq!(part("dow", span).unwrap_err().state, SqlState::FEATURE_NOT_SUPPORTED);
         assert_eq!(part("fortnight", span).unwrap_err().state, SqlState::INVALID_PARAMETER_VALUE);
+    }
+
+    #[test]
+    fn what_is_smaller_than_a_unit_is_cut_off() {
+        let span = parse("-25 years -5 mons -3 days -04:05:06.789").unwrap();
+        for (unit, wanted) in [
+            ("decade", "-20 years"),
+            ("quarter", "-25 years -3 mons"),
+            ("month", "-25 years -5 mons"),
+            ("day", "-25 years -5 mons -3 days"),
+            ("minute", "-25 years -5 mons -3 days -04:05:00"),
+        ] {
+            assert_eq!(truncated(unit, span), parse(wanted), "{unit}");
+        }
+        assert_eq!(truncated("week", span).unwrap_err().state, SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(truncated("epoch", span).unwrap_err().state, SqlState::INVALID_PARAMETER_VALUE);
     }
 }

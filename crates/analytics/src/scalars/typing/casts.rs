@@ -2,6 +2,7 @@
 
 use super::super::super::types;
 use super::super::evaluated::{Computation, SpanOperation, call};
+use super::super::functions::shown;
 use super::super::inference::kind_of;
 use super::super::kinds::{Family, Kind, kind_of_field};
 use super::Settled;
@@ -86,6 +87,9 @@ pub(in super::super) fn cast(inner: &Expr, field: &FieldRef, schema: &dyn ExprSc
             Ok(Some(call(read, vec![(inner.clone(), from)], Kind::Span)))
         }
         (Kind::Span, _) | (_, Kind::Span) => Err(base::convert::cannot_cast(&from.name(), &to.name())),
+        (Kind::Known(DataType::Char { .. }), Kind::Known(b @ DataType::Bytea)) => {
+            Ok(Some(converted(shown(inner, from), DataType::Text, b)))
+        }
         (Kind::Known(a), Kind::Known(b)) => {
             // An integer as it is written is one, whatever its width here.
             let a = if narrowed(inner).is_some() { DataType::Integer } else { a };
