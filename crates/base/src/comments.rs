@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a comment is about. An index is [`Object::Relation`] of its own id, and so is a trigger.
+/// What a comment is about. An index is [`Object::Relation`] of its own id, and so are a trigger, a routine and a type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Commented {
     Object(Object),
@@ -70,6 +70,7 @@ impl Catalog {
                 self.relation(*id).is_some()
                     || self.sequences.contains_key(id)
                     || self.routines.0.contains_key(id)
+                    || self.types.contains(*id)
                     || self.index(*id).is_some()
                     || self.trigger(*id).is_some()
             }

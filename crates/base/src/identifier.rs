@@ -1,4 +1,5 @@
-//! Identifiers as SQL writes them: in quotes where they would be another name or none without them.
+//! Identifiers as SQL writes them: in quotes where they would be another name or none without them. How long they may be, and
+//! those that are made of others.
 
 /// PostgreSQL 15's keywords but for those that any name may be.
 const RESERVED: &str = "all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case \
@@ -13,6 +14,9 @@ const RESERVED: &str = "all analyse analyze and any array as asc asymmetric auth
      unique user using values varchar variadic verbose when where window with xmlattributes xmlconcat xmlelement \
      xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
 
+/// Bytes of a name; what is longer is cut.
+pub const BYTES_MAX: usize = 63;
+
 /// Whether a name means the same without quotes.
 pub fn is_plain(name: &str) -> bool {
     let is_start = |c: char| c.is_ascii_lowercase() || c == '_';
@@ -25,9 +29,66 @@ pub fn quoted(name: &str) -> String {
     if is_plain(name) { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
+/// A name without what is too long of it.
+pub fn cut(name: &str) -> &str {
+    begin(name, BYTES_MAX)
+}
+
+/// As many whole characters as these bytes have room for.
+fn begin(name: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(name.len());
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
+/// A name made of others: `t_a_key`, or `t_pkey` where the second is empty. Where they are too long together, the longer of
+/// the first two loses its end, as in PostgreSQL.
+pub fn made(first: &str, second: &str, label: &str) -> String {
+    let room = BYTES_MAX.saturating_sub(label.len() + 1 + usize::from(!second.is_empty()));
+    let (mut left, mut right) = (first.len(), second.len());
+    while left + right > room {
+        if left > right {
+            left -= 1;
+        } else {
+            right -= 1;
+        }
+    }
+    let (first, second) = (begin(first, left), begin(second, right));
+    if second.is_empty() { format!("{first}_{label}") } else { format!("{first}_{second}_{label}") }
+}
+
+/// The first that is free of `t_a_key`, `t_a_key1`, `t_a_key2`, …
+pub fn first_free([first, second, label]: [&str; 3], is_free: impl Fn(&str) -> bool) -> String {
+    let numbered = (1..u64::MAX).map(|number| format!("{label}{number}"));
+    let labels = std::iter::once(label.to_string()).chain(numbered);
+    let mut names = labels.map(|label| made(first, second, &label));
+    names.find(|name| is_free(name)).expect("numbers do not end")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::{BYTES_MAX, cut, first_free, made, quoted};
+
+    #[test]
+    fn a_name_is_cut_between_characters() {
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&"a".repeat(70)), "a".repeat(BYTES_MAX));
+        assert_eq!(cut(&"ä".repeat(40)), "ä".repeat(31));
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_from_the_longer_part() {
+        assert_eq!(made("t", "", "pkey"), "t_pkey");
+        assert_eq!(made("t", "a_b", "key"), "t_a_b_key");
+        let (table, column) = ("t".repeat(63), "c".repeat(63));
+        assert_eq!(made(&table, "", "pkey"), format!("{}_pkey", "t".repeat(58)));
+        assert_eq!(made(&table, &column, "key"), format!("{}_{}_key", "t".repeat(29), "c".repeat(29)));
+        assert_eq!(made(&table, "c", "key"), format!("{}_c_key", "t".repeat(57)));
+        let free = first_free([&table, "", "key"], |name| name.ends_with("key2"));
+        assert_eq!(free, format!("{}_key2", "t".repeat(58)));
+    }
 
     #[test]
     fn names_are_quoted_where_they_have_to_be() {

@@ -35,6 +35,11 @@ impl UserTypes {
         of_enum.or_else(|| self.domains.get(&id).map(|domain| domain.schema.as_str()))
     }
 
+    /// Whether an id is a type's.
+    pub fn contains(&self, id: TableId) -> bool {
+        self.enums.contains_key(&id) || self.domains.contains_key(&id)
+    }
+
     /// Whether a schema has a type of a name.
     pub fn has(&self, schema: &str, name: &str) -> bool {
         self.named(schema, name).is_some() || self.domain_named(schema, name).is_some()
@@ -57,6 +62,15 @@ impl DataType {
             DataType::Enum(of) => Some(of),
             DataType::Array(of) => of.data_type().enumeration(),
             _ => None,
+        }
+    }
+
+    /// The name that means the same under any search path.
+    pub fn qualified_name(self) -> String {
+        match (self, self.enumeration()) {
+            (DataType::Array(_), Some(of)) => format!("{}[]", of.qualified_name()),
+            (_, Some(of)) => of.qualified_name(),
+            (_, None) => self.name(),
         }
     }
 

@@ -4,6 +4,7 @@
 
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
+use base::identifier::cut;
 
 /// What stands at a place. What is not needed again is read from the text.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,13 +121,13 @@ impl<'t> Lexer<'t> {
             |prefix: &str| rest.len() > prefix.len() && rest[..prefix.len()].eq_ignore_ascii_case(prefix);
         let token = match first {
             '\'' => Token::Text(self.quoted('\'', "quoted string")?),
-            '"' => Token::Quoted(self.quoted('"', "quoted identifier")?),
+            '"' => Token::Quoted(cut(&self.quoted('"', "quoted identifier")?).to_string()),
             'e' | 'E' if quoted("e") && rest[1..].starts_with('\'') => {
                 self.take(1);
                 Token::Text(self.escaped()?)
             }
             '$' => self.dollar()?,
-            c if begins_word(c) => Token::Word(self.take_while(is_in_word).to_lowercase()),
+            c if begins_word(c) => Token::Word(cut(&self.take_while(is_in_word).to_lowercase()).to_string()),
             c if c.is_ascii_digit() => self.number(),
             '.' if rest[1..].starts_with(|c: char| c.is_ascii_digit()) => self.number(),
             c => {

@@ -2,12 +2,12 @@
 
 use super::{Ddl, DdlContext};
 use crate::{materialized, names};
-use base::TableId;
 use base::comments::Commented;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::Object;
 use base::schema::SchemaAction;
 use base::views::Relation;
+use base::{DataType, TableId};
 use sqlparser::ast::{self, CommentObject, ObjectName, ObjectNamePart};
 
 impl DdlContext<'_> {
@@ -70,6 +70,8 @@ impl DdlContext<'_> {
             CommentObject::Sequence => {
                 relation(crate::catalog::find_named_sequence(self.catalog, self.search_path, name)?.id)
             }
+            CommentObject::Type => relation(self.commented_type(name)?),
+            CommentObject::Domain => relation(self.find_domain(name)?.id),
             CommentObject::Schema => {
                 let schema = last(name)?;
                 if self.catalog.schemas.contains(&schema) {
@@ -91,8 +93,27 @@ impl DdlContext<'_> {
         }
     }
 
+    /// A type that users made. Errors: 42704; 0A000 for another.
+    fn commented_type(&self, name: &ObjectName) -> SqlResult<TableId> {
+        let written = ast::DataType::Custom(name.clone(), Vec::new());
+        if let Some(domain) = names::domain(&written) {
+            return Ok(domain.id);
+        }
+        match names::data_type(&written)? {
+            DataType::Enum(of) => Ok(of.id()),
+            other => Err(SqlError::unsupported(format!("COMMENT ON TYPE {}", other.name()))
+                .hint("Comments are on types that CREATE TYPE or CREATE DOMAIN has made.")),
+        }
+    }
+
     /// A table, or a materialized view. Errors: 42P01, 42809.
     fn kept_rows(&self, name: &ObjectName, of_query: bool) -> SqlResult<TableId> {
+        if let Relation::View(view) = self.find_relation(name)?
+            && view.partition.is_some()
+            && !of_query
+        {
+            return Ok(view.shape.id);
+        }
         let table = self.find_table(name)?;
         match materialized::is_one(self.catalog, table.id) == of_query {
             true => Ok(table.id),

@@ -2,12 +2,13 @@
 
 use super::alter_table::lose_default;
 use super::dependents::is_cascade;
+use super::domains::Made;
 use super::sequence_options::{Counting, Options, check_within, type_named};
 use super::{Ddl, DdlContext, kept_texts};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::roles::Object;
-use base::schema::{Identity, Origin, SchemaAction, Sequence, Table};
+use base::schema::{Catalog, Identity, Origin, SchemaAction, Sequence, Table};
 use base::{SqlError, TableId};
 use sqlparser::ast::{self, AlterTableOperation as Operation, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
@@ -19,10 +20,16 @@ const DEPENDENT: SqlState = SqlState(*b"2BP01");
 
 /// A default that names a sequence.
 struct User {
-    /// `None`: of a domain.
-    column: Option<(TableId, usize)>,
+    of: Holder,
     what: String,
     sequence: TableId,
+}
+
+/// What has a default.
+#[derive(Clone, Copy)]
+enum Holder {
+    Column(TableId, usize),
+    Domain(TableId),
 }
 
 impl DdlContext<'_> {
@@ -47,6 +54,7 @@ impl DdlContext<'_> {
         said.data_type = data_type.map(|t| type_named(&t.to_string().to_lowercase())).transpose()?;
         let Counting { start, increment, limits } = said.made(None)?;
         let id = TableId(self.catalog.next_id);
+        let owner = owned_by.map_or(Ok(None), |column| self.owner_named(&schema, column))?;
         ddl.actions.push(SchemaAction::CreateSequence(Sequence {
             id,
             schema,
@@ -54,7 +62,7 @@ impl DdlContext<'_> {
             start,
             increment,
             limits,
-            owner: owned_by.map_or(Ok(None), |column| self.owner_named(column))?,
+            owner,
             origin: Origin::declared(start),
         }));
         Ok(ddl)
@@ -113,7 +121,7 @@ impl DdlContext<'_> {
                         break;
                     }
                 }
-                altered.owner = self.owner_named(&ast::ObjectName(parts))?;
+                altered.owner = self.owner_named(&sequence.schema, &ast::ObjectName(parts))?;
             } else if !said.take(&word, &mut words)? {
                 return Err(wrong(word.to_string()));
             }
@@ -136,8 +144,8 @@ impl DdlContext<'_> {
         Ok(next.map_or_else(|| altered.clone(), |next| self.generators.moved(&altered, next, true)))
     }
 
-    /// `NONE`, or a column with its table.
-    fn owner_named(&self, name: &ast::ObjectName) -> SqlResult<Option<(TableId, usize)>> {
+    /// `NONE`, or a column with its table, for a sequence of a schema. Errors: 42601, 42P01, 42703; 55000 for another schema's.
+    fn owner_named(&self, schema: &str, name: &ast::ObjectName) -> SqlResult<Option<(TableId, usize)>> {
         let mut parts = name.0.clone();
         let column = parts.pop().and_then(|part| part.as_ident().map(names::fold)).unwrap_or_default();
         if parts.is_empty() {
@@ -149,7 +157,11 @@ impl DdlContext<'_> {
             };
         }
         let table = self.find_table(&ast::ObjectName(parts))?;
-        match table.column_named(&column) {
+        if table.schema != schema {
+            let told = "sequence must be in same schema as table it is linked to";
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, told));
+        }
+        match table.column_named(&column).filter(|number| !table.columns[*number].hidden) {
             Some(number) => Ok(Some((table.id, number))),
             None => Err(SqlError::new(
                 SqlState::UNDEFINED_COLUMN,
@@ -202,13 +214,42 @@ impl DdlContext<'_> {
                 more => format!("drop cascades to {} other objects", more.len()),
             },
         ));
-        for User { column, what, .. } in users {
-            let Some((id, column)) = column else {
-                let told = format!("dropping a sequence that the default of {what} names");
-                return Err(SqlError::unsupported(told).hint("Drop the default first."));
-            };
-            self.drop_default(id, column, &mut ddl.actions);
+        for user in users {
+            // Domains have gone before.
+            if let Holder::Column(id, column) = user.of {
+                drop_default(self.catalog, id, column, &mut ddl.actions);
+            }
         }
+        Ok(ddl)
+    }
+
+    /// With CASCADE, domains go whose defaults name a sequence that a change drops, and columns of them with them.
+    pub(super) fn drop_counted_domains(&self, statement: &Statement, mut ddl: Ddl) -> SqlResult<Ddl> {
+        let gone = self.sequences_gone(&ddl);
+        if gone.is_empty() || !is_cascade(statement) {
+            return Ok(ddl);
+        }
+        let (mut domains, mut dropped) = (Vec::new(), Ddl::default());
+        for user in self.users_of_sequences(&gone, &ddl) {
+            if let Holder::Domain(id) = user.of {
+                domains.push(Made::Domain(id));
+                let told = format!("drop cascades to {}", user.what);
+                dropped.notices.push((SqlState::SUCCESSFUL, told));
+            }
+        }
+        if domains.is_empty() {
+            return Ok(ddl);
+        }
+        self.drop_made(&domains, true, &mut dropped)?;
+        let altered: BTreeSet<TableId> = dropped.actions.iter().filter_map(altered_by).collect();
+        if ddl.actions.iter().filter_map(altered_by).any(|table| altered.contains(&table)) {
+            let told = "dropping a sequence together with a domain and with something else of the same table";
+            return Err(SqlError::unsupported(told).hint("Drop the domain first."));
+        }
+        // Nothing is dropped twice.
+        ddl.actions.retain(|action| !dropped.actions.contains(action));
+        ddl.actions.splice(0..0, dropped.actions);
+        ddl.notices.extend(dropped.notices);
         Ok(ddl)
     }
 
@@ -246,21 +287,21 @@ impl DdlContext<'_> {
             }
         }
         let mut users = Vec::new();
-        let mut add = |default: &str, column: Option<(TableId, usize)>, what: String| {
+        let mut add = |default: &str, of: Holder, what: String| {
             let named = kept_texts::sequences_in(self, default);
-            users.extend(named.intersection(gone).next().map(|s| User { column, what, sequence: *s }));
+            users.extend(named.intersection(gone).next().map(|s| User { of, what, sequence: *s }));
         };
         for (id, table) in tables {
             for (at, column) in table.visible_columns() {
                 if let (Identity::No | Identity::Serial, Some(default)) = (column.identity, &column.default) {
                     let what = format!("default value for column {} of table {}", column.name, table.name);
-                    add(default, Some((id, at)), what);
+                    add(default, Holder::Column(id, at), what);
                 }
             }
         }
         for domain in types.iter().filter_map(|id| self.catalog.types.domains.get(id)) {
             if let Some(default) = &domain.default {
-                add(default, None, format!("type {}", domain.name));
+                add(default, Holder::Domain(domain.id), format!("type {}", domain.name));
             }
         }
         users
@@ -284,22 +325,30 @@ impl DdlContext<'_> {
         };
         format!("cannot drop {what} because other objects depend on it")
     }
+}
 
-    /// Takes a default away from a table, as far as a change has changed it.
-    fn drop_default(&self, id: TableId, column: usize, actions: &mut Vec<SchemaAction>) {
-        let mut is_described = false;
-        for action in actions.iter_mut() {
-            if let SchemaAction::CreateTable(table) | SchemaAction::AlterTable(table) = action
-                && table.id == id
-            {
-                lose_default(table, column);
-                is_described = true;
-            }
+/// Takes a default away from a table, as far as a change has changed it.
+pub(super) fn drop_default(catalog: &Catalog, id: TableId, column: usize, actions: &mut Vec<SchemaAction>) {
+    let mut is_described = false;
+    for action in actions.iter_mut() {
+        if let SchemaAction::CreateTable(table) | SchemaAction::AlterTable(table) = action
+            && table.id == id
+        {
+            lose_default(table, column);
+            is_described = true;
         }
-        if !is_described && let Some(table) = self.catalog.table(id) {
-            let mut next = table.as_ref().clone();
-            lose_default(&mut next, column);
-            actions.push(SchemaAction::AlterTable(next));
-        }
+    }
+    if !is_described && let Some(table) = catalog.table(id) {
+        let mut next = table.as_ref().clone();
+        lose_default(&mut next, column);
+        actions.push(SchemaAction::AlterTable(next));
+    }
+}
+
+/// The table that an action describes anew.
+fn altered_by(action: &SchemaAction) -> Option<TableId> {
+    match action {
+        SchemaAction::AlterTable(table) => Some(table.id),
+        _ => None,
     }
 }

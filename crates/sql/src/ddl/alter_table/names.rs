@@ -3,9 +3,10 @@
 use crate::ddl::foreign_keys::has_constraint;
 use crate::ddl::{Ddl, DdlContext};
 use crate::names;
-use base::SqlError;
+use base::comments::Commented;
 use base::error::{SqlResult, SqlState};
 use base::schema::{SchemaAction, Table};
+use base::{SqlError, TableId};
 use sqlparser::ast;
 use std::sync::Arc;
 
@@ -89,7 +90,25 @@ impl DdlContext<'_> {
         name: &ast::ObjectName,
         operation: &ast::AlterIndexOperation,
     ) -> SqlResult<Ddl> {
+        if crate::parse::attached_index(operation).is_some() {
+            // Indexes of a partitioned table are those of its partitions.
+            self.find_index(name)?;
+            return Ok(Ddl { tag: "ALTER INDEX", ..Ddl::default() });
+        }
         let ast::AlterIndexOperation::RenameIndex { index_name: to } = operation;
+        let (table, from) = self.find_index(name)?;
+        let to = names::parts(to)?.pop().expect("a name has a part");
+        let is_constraint = table.indexes.iter().all(|index| index.constraint || index.name != from);
+        let comment = self.comment_follows(table.id, &from, &to);
+        let mut next = table.as_ref().clone();
+        self.rename_key(&mut next, &from, to)?;
+        let mut actions = vec![SchemaAction::AlterTable(next)];
+        actions.extend(comment.into_iter().filter(|_| is_constraint));
+        Ok(Ddl { actions, tag: "ALTER INDEX", ..Ddl::default() })
+    }
+
+    /// The table of an index or of a primary key, and its name. Errors: 42P01.
+    fn find_index(&self, name: &ast::ObjectName) -> SqlResult<(&Arc<Table>, String)> {
         let (schema, from) = names::qualified(name, self.database)?;
         let schemas = schema.map_or_else(|| self.search_path.to_vec(), |s| vec![s]);
         let of_key = |schema: &String| {
@@ -102,9 +121,16 @@ impl DdlContext<'_> {
         let table = found.ok_or_else(|| {
             SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{from}\" does not exist"))
         })?;
-        let to = names::parts(to)?.pop().expect("a name has a part");
-        let mut next = table.as_ref().clone();
-        self.rename_key(&mut next, &from, to)?;
-        Ok(Ddl { actions: vec![SchemaAction::AlterTable(next)], tag: "ALTER INDEX", ..Ddl::default() })
+        Ok((table, from))
+    }
+
+    /// What is said of a constraint is said of it under its new name too: for behind the change that renames it.
+    pub(super) fn comment_follows(&self, table: TableId, from: &str, to: &str) -> Vec<SchemaAction> {
+        let named = |name: &str| Commented::Constraint(table, name.to_string());
+        let Some(text) = self.catalog.comments.of(&named(from)) else { return Vec::new() };
+        vec![
+            SchemaAction::Comment(named(from), None),
+            SchemaAction::Comment(named(to), Some(text.to_string())),
+        ]
     }
 }
