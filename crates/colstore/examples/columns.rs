@@ -94,6 +94,7 @@ fn table(id: u32, name: &str, key: usize, columns: &[(&str, DataType)]) -> Table
         foreign: Default::default(),
         triggers: Default::default(),
         domains: Default::default(),
+        partitioning: None,
         placement: Placement::Home(RegionId(0)),
     }
 }

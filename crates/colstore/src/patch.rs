@@ -102,6 +102,7 @@ mod tests {
             foreign: Default::default(),
             triggers: Default::default(),
             domains: Default::default(),
+            partitioning: None,
             placement: Placement::Replicated,
         })
     }

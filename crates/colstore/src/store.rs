@@ -17,7 +17,7 @@ use crate::snapshot::TableSnapshot;
 use crate::version::{Edge, Mark};
 use base::commit::CommitRecord;
 use base::error::{SqlError, SqlResult, SqlState};
-use base::schema::{Catalog, SchemaAction};
+use base::schema::{Catalog, SchemaAction, stale_schema};
 use base::{Cut, LogPosition, PartitionId, Rank, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -219,7 +219,7 @@ impl ColumnStore {
     }
 
     /// One table at a cut over some partitions. Of a replicated table, every partition has a full copy:
-    /// name one. Fails with 42P01 if the table does not exist at the cut, with 72000 if the cut is
+    /// name one. Fails as a stale plan does if the table does not exist at the cut, with 72000 if the cut is
     /// older than what was collected. Cheap: pieces are shared, only the open end of the delta (fewer
     /// than `chunk_rows` rows) is copied, and only if it has grown since the last snapshot.
     pub fn snapshot(
@@ -245,7 +245,7 @@ impl ColumnStore {
             return Err(too_old(oldest));
         }
         let Some(table) = catalog.table(table) else {
-            return Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation {table} does not exist")));
+            return Err(stale_schema());
         };
         let mut units = Vec::new();
         for &partition in partitions {

@@ -4,7 +4,7 @@
 //! that the rows are those of one instant, however long it takes; what was looked at is not looked at again.
 
 use crate::store::Store;
-use base::error::{SqlError, SqlResult, SqlState};
+use base::error::SqlResult;
 use base::key::KeyRange;
 use base::schema::stale_schema;
 use base::txn::RowRead;
@@ -58,8 +58,8 @@ impl Store {
     /// The rows that a read asks for, in key order or its reverse, with their primary keys. A cut
     /// includes every transaction of its rank.
     ///
-    /// Errors: a cut that was collected (72000), a table or index that does not exist at the cut, an
-    /// error of the filter.
+    /// Errors: a cut that was collected (72000), a table or index that does not exist at the cut (40001, as
+    /// of a stale plan), an error of the filter.
     pub fn read(&self, read: &RowRead, cut: Rank) -> SqlResult<Vec<(Key, Row)>> {
         let mut rows = Vec::new();
         self.look(read, cut, None, &mut usize::MAX.clone(), &mut rows)?;
@@ -78,10 +78,8 @@ impl Store {
         assert_eq!(read.partition, self.partition, "a read went to the wrong partition");
         let catalog = self.catalog_at(cut)?;
         let at = Place::end_of(cut);
-        let table = catalog.table(read.table).ok_or_else(|| {
-            SqlError::new(SqlState::UNDEFINED_TABLE, format!("there is no table {} at the cut", read.table))
-                .hint("Retry: the table was created or dropped meanwhile.")
-        })?;
+        // It was made, dropped or written anew meanwhile.
+        let table = catalog.table(read.table).ok_or_else(stale_schema)?;
         let limit = read.limit.unwrap_or(u64::MAX);
         if rows.len() as u64 >= limit {
             return Ok(None);

@@ -12,7 +12,7 @@
 //! here by [`crate::remote_locks`] are owners like any other.
 
 use base::{Key, SqlError, SqlState, TableId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -135,7 +135,9 @@ pub(crate) enum Locked {
 pub(crate) struct RowLocks {
     locks: Arc<Locks>,
     owner: Owner,
-    held: BTreeSet<RowName>,
+    /// Each with its number among all that it has taken.
+    held: BTreeMap<RowName, u64>,
+    taken: u64,
 }
 
 impl RowLocks {
@@ -144,12 +146,12 @@ impl RowLocks {
         state.next_owner += 1;
         let owner = state.next_owner;
         drop(state);
-        RowLocks { locks, owner, held: BTreeSet::new() }
+        RowLocks::of(locks, owner)
     }
 
     /// More rows of a transaction that holds others already.
     pub fn of(locks: Arc<Locks>, owner: Owner) -> RowLocks {
-        RowLocks { locks, owner, held: BTreeSet::new() }
+        RowLocks { locks, owner, held: BTreeMap::new(), taken: 0 }
     }
     pub fn owner(&self) -> Owner {
         self.owner
@@ -158,7 +160,17 @@ impl RowLocks {
         self.held.is_empty()
     }
     pub fn holds(&self, table: TableId, key: &Key) -> bool {
-        self.held.contains(&(table, key.clone()))
+        self.held.contains_key(&(table, key.clone()))
+    }
+    /// How many rows it has taken, for [`RowLocks::release_since`].
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+    /// Whether another transaction has locked a row, or the whole table.
+    pub fn is_taken(&self, table: TableId, key: &Key) -> bool {
+        let state = self.locks.state();
+        let is_others = |row: RowName| state.rows.get(&row).is_some_and(|lock| lock.holder != self.owner);
+        is_others((table, key.clone())) || is_others((table, Key::new()))
     }
 
     /// Gives up all rows.
@@ -167,14 +179,34 @@ impl RowLocks {
             return;
         }
         let mut state = self.locks.state();
-        for row in std::mem::take(&mut self.held) {
+        for row in std::mem::take(&mut self.held).into_keys() {
             self.locks.hand_over(&mut state, &row);
         }
     }
 
+    /// Gives up the rows that it has taken since it had taken so many.
+    pub fn release_since(&mut self, taken: u64) {
+        if self.taken == taken {
+            return;
+        }
+        let (locks, mut state) = (&self.locks, self.locks.state());
+        self.held.retain(|row, nth| {
+            let is_kept = *nth <= taken;
+            if !is_kept {
+                locks.hand_over(&mut state, row);
+            }
+            is_kept
+        });
+    }
+
+    fn hold(&mut self, row: RowName) {
+        self.taken += 1;
+        self.held.insert(row, self.taken);
+    }
+
     /// Takes a row, after those who came before. Errors: 40P01 if they wait for this transaction.
     pub async fn lock(&mut self, table: TableId, key: &Key) -> Result<Locked, SqlError> {
-        if self.held.contains(&(table, key.clone())) {
+        if self.held.contains_key(&(table, key.clone())) {
             return Ok(Locked::Before);
         }
         let has_waited = !key.is_empty() && self.pass_whole(table).await?;
@@ -199,7 +231,7 @@ impl RowLocks {
     /// Takes the whole table. Errors: 40P01.
     pub async fn lock_whole(&mut self, table: TableId) -> Result<(), SqlError> {
         let whole = (table, Key::new());
-        if !self.held.contains(&whole) {
+        if !self.held.contains_key(&whole) {
             self.take(whole).await?;
         }
         Ok(())
@@ -211,7 +243,8 @@ impl RowLocks {
             if !state.rows.contains_key(&row) {
                 state.rows.insert(row.clone(), Lock { holder: self.owner, queue: VecDeque::new() });
                 self.locks.count.fetch_add(1, Ordering::Release);
-                self.held.insert(row);
+                drop(state);
+                self.hold(row);
                 return Ok(Locked::AtOnce);
             }
             if state.is_circle(self.owner, &row) {
@@ -227,25 +260,30 @@ impl RowLocks {
         };
         let mut waiting = Waiting { locks: &self.locks, owner: self.owner, row: Some(row) };
         told.await.map_err(|_| SqlError::internal("a lock was lost"))?;
-        self.held.extend(waiting.row.take());
+        let row = waiting.row.take();
+        drop(waiting);
+        if let Some(row) = row {
+            self.hold(row);
+        }
         Ok(Locked::AfterWaiting)
     }
 
     /// Takes a row if nobody else has it; whether it did.
     pub fn try_lock(&mut self, table: TableId, key: &Key) -> bool {
         let row = (table, key.clone());
-        if self.held.contains(&row) {
+        if self.held.contains_key(&row) {
             return true;
         }
         let mut state = self.locks.state();
         let whole = (table, Key::new());
-        let is_whole_held = !self.held.contains(&whole) && state.rows.contains_key(&whole);
+        let is_whole_held = !self.held.contains_key(&whole) && state.rows.contains_key(&whole);
         if is_whole_held || state.rows.contains_key(&row) {
             return false;
         }
         state.rows.insert(row.clone(), Lock { holder: self.owner, queue: VecDeque::new() });
         self.locks.count.fetch_add(1, Ordering::Release);
-        self.held.insert(row);
+        drop(state);
+        self.hold(row);
         true
     }
 }

@@ -21,6 +21,7 @@ mod ddl;
 mod explain;
 mod extensions;
 mod foreign_keys;
+mod found_rows;
 mod handed_out;
 mod inserting;
 mod internal;
@@ -33,9 +34,11 @@ mod materialized;
 mod merge;
 mod merge_clauses;
 mod named;
+mod new_checks;
 mod own_calls;
 mod own_functions;
 mod parameters;
+mod partitions;
 mod pipeline;
 mod placed_rows;
 mod plan;
@@ -54,6 +57,7 @@ mod running;
 mod sequences;
 mod set_config;
 mod settings;
+mod several_columns;
 mod shapes;
 mod signals;
 mod simple;
@@ -224,6 +228,7 @@ impl Session {
         let is_alone = self.transaction.is_none();
         for attempt in 0.. {
             self.look_up_catalog();
+            self.refuse_changed(statement)?;
             let cancel = self.cancel.clone();
             let plan = interrupt::for_text(self.gateway.threads(), &cancel, prepared.sql.len(), || {
                 prepared.plan(self, parameters)
@@ -232,7 +237,7 @@ impl Session {
             match self.run(&plan, &prepared.scalars(parameters)).await {
                 // The catalog moved on: plan again, if nothing depends on what was done before.
                 Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && attempt < 16 => {
-                    self.refresh_catalog().await?;
+                    self.await_catalog(attempt).await?;
                 }
                 result => return result,
             }
@@ -258,6 +263,9 @@ impl Session {
             Plan::WaitFor(plan) => Box::pin(self.run_wait_for(plan, parameters)).await,
             Plan::SetValue(plan) => Box::pin(self.run_set_value(plan, parameters)).await,
             Plan::OwnFunctions(plan) => Box::pin(self.run_own_functions(plan, parameters)).await,
+            Plan::Rows(rows) if rows.heeds_locks() && self.transaction.is_none() => {
+                Box::pin(self.run_buffered(plan, parameters)).await
+            }
             Plan::Rows(plan) => self.run_rows(plan, parameters).await,
             Plan::Join(plan) => Box::pin(self.run_join(plan, parameters)).await,
             // Boxed, all of these: a future is moved at every level above, whole, whatever branch it takes.
@@ -322,6 +330,8 @@ impl Session {
         if self.transaction.as_ref().is_some_and(|t| t.is_implicit) {
             self.roll_back().await;
         }
+        // Of a COMMIT that was given up.
+        self.end_lone_locks().await;
     }
 
     fn note_failure(&mut self) {
@@ -428,7 +438,7 @@ impl Session {
     /// an older cut it would fail wherever somebody else writes.
     fn level(&self) -> Consistency {
         match &self.transaction {
-            Some(open) if !open.read_only && !open.only_reads => self.settings.strong_level(),
+            Some(open) if open.records_reads() && !open.only_reads => self.settings.strong_level(),
             _ => self.settings.consistency,
         }
     }

@@ -37,6 +37,7 @@ pub fn table(id: u32, columns: Vec<Column>, primary_key: Vec<usize>) -> Table {
         foreign: Default::default(),
         triggers: Default::default(),
         domains: Default::default(),
+        partitioning: None,
         placement: Placement::Replicated,
     }
 }

@@ -256,7 +256,7 @@ impl World {
         let Some(table) = catalog.tables.get(&id) else {
             // Rank cuts know what is to come only once some partition has told the store.
             if let Err(error) = snapshot {
-                assert_eq!(error.state, base::error::SqlState::UNDEFINED_TABLE);
+                assert_eq!(error, stale_schema());
             }
             return;
         };

@@ -187,3 +187,91 @@ async fn locks_are_taken_for_rows_and_parameters_and_sleep_can_be_ended() {
     assert!(begun.elapsed() >= Duration::from_millis(290));
     assert_eq!(failure(&client, "SET statement_timeout = '100ms'; SELECT pg_sleep(30)").await.0, "57014");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_of_a_lone_statement_end_with_it_however_it_ends() {
+    for server in Server::with_each_engine(&[]) {
+        let (client, other) = (server.session(0).await, server.session(1).await);
+        run(&client, "CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2)").await;
+        let body = "BEGIN PERFORM pg_advisory_xact_lock(1); PERFORM pg_sleep(20); END";
+        run(&client, &format!("CREATE FUNCTION sleeps() RETURNS trigger LANGUAGE plpgsql AS $${body}$$"))
+            .await;
+        run(&client, "CREATE TRIGGER sleeps BEFORE INSERT ON t FOR EACH STATEMENT EXECUTE FUNCTION sleeps()")
+            .await;
+        let is_free = async || {
+            assert_eq!(tries(&other, "1").await, "t");
+            run(&other, "SELECT pg_advisory_unlock_all()").await;
+        };
+        let slow = [
+            "SELECT pg_advisory_xact_lock(1), pg_sleep(20)",
+            "DO $$ BEGIN PERFORM pg_advisory_xact_lock(1); PERFORM pg_sleep(20); END $$",
+            "INSERT INTO t VALUES (3)",
+        ];
+        // It fails, at once or at a later row.
+        for sql in [
+            "SELECT pg_advisory_xact_lock(1), pg_notify('', 'x')",
+            "SELECT pg_advisory_xact_lock(1), 1 / (id - 2) FROM t",
+            "SELECT pg_advisory_xact_lock(1); SELECT 1 / 0",
+            "DO $$ BEGIN PERFORM pg_advisory_xact_lock(1); RAISE EXCEPTION 'no'; END $$",
+        ] {
+            failure(&client, sql).await;
+            is_free().await;
+        }
+        // It takes too long.
+        run(&client, "SET statement_timeout = '500ms'").await;
+        for sql in slow {
+            assert_eq!(failure(&client, sql).await.0, "57014", "{sql}");
+            is_free().await;
+            assert_eq!(client.query(sql, &[]).await.unwrap_err().code().unwrap().code(), "57014", "{sql}");
+            is_free().await;
+        }
+        run(&client, "RESET statement_timeout").await;
+        // It is cancelled.
+        let process = value(&client, "SELECT pg_backend_pid()").await;
+        for sql in slow {
+            let cancel = async {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                assert_eq!(tries(&other, "1").await, "f", "{sql}");
+                value(&other, &format!("SELECT pg_cancel_backend({process})")).await
+            };
+            let (ended, done) = tokio::join!(failure(&client, sql), cancel);
+            assert_eq!((ended.0.as_str(), done.as_str()), ("57014", "t"), "{sql}");
+            is_free().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_is_executed_again_has_what_its_last_execution_locked() {
+    for engine in ["caerus", "geogauss"] {
+        let server = Server::start_with(&["--engine", engine], 3);
+        let (client, other) = (server.session(0).await, server.session(1).await);
+        run(&client, "CREATE TABLE k (id int PRIMARY KEY, v int)").await;
+        run(&client, "INSERT INTO k VALUES (1, 0)").await;
+        for (body, key, fails) in [
+            ("PERFORM pg_advisory_lock(7); SELECT v INTO x FROM k WHERE id = 1", 7, false),
+            (
+                "SELECT v INTO x FROM k WHERE id = 1; IF x = 10 THEN RAISE EXCEPTION 'too late'; END IF;
+                 PERFORM pg_advisory_lock(8)",
+                8,
+                true,
+            ),
+        ] {
+            run(&client, "UPDATE k SET v = 0").await;
+            let block = format!(
+                "DO $$ DECLARE x int; BEGIN {body}; PERFORM pg_sleep(1); UPDATE k SET v = x + 1 WHERE id = 1; END $$"
+            );
+            let change = async {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                run(&other, "UPDATE k SET v = 10 WHERE id = 1").await;
+            };
+            let (ended, ()) = tokio::join!(client.batch_execute(&block), change);
+            assert_eq!(ended.is_err(), fails, "{engine}: {ended:?}");
+            let found = if fails { "10" } else { "11" };
+            assert_eq!(value(&client, "SELECT v FROM k WHERE id = 1").await, found, "it was executed again");
+            let unlock = format!("SELECT pg_advisory_unlock({key})");
+            assert_eq!(value(&client, &unlock).await, if fails { "f" } else { "t" }, "{engine}");
+            assert_eq!(value(&client, &unlock).await, "f", "{engine}");
+        }
+    }
+}

@@ -110,3 +110,41 @@ async fn the_sender_is_named_and_wrong_names_are_refused() {
     let long = format!("notify c, '{}'", "x".repeat(8000));
     assert_eq!(failure(&client, &long).await, refused("payload string too long"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_hears_what_a_statement_says_that_fails() {
+    let server = Server::start();
+    let mut hearer = Hearer::new(&server, 1).await;
+    let client = server.session(0).await;
+    run(&hearer.client, "listen c").await;
+    run(&client, "create table t (id int primary key); insert into t values (1), (2), (3)").await;
+    let body = "begin perform pg_notify('c', 'said ' || x); return 1 / (x - 2); end";
+    run(&client, &format!("create function says(x int) returns int language plpgsql as $${body}$$")).await;
+    let later_row = "select pg_notify(case id when 3 then '' else 'c' end, 'row ' || id) from t order by id";
+    for (sql, state) in [
+        ("select pg_notify('c', 'row ' || 1 / (id - 2)) from t", "22012"),
+        (later_row, "22023"),
+        ("select pg_notify('c', 'first'), pg_notify('', 'second')", "22023"),
+        ("select says(id) from t order by id", "22012"),
+    ] {
+        assert_eq!(failure(&client, sql).await.0, state, "{sql}");
+        let alone = client.query(sql, &[]).await;
+        assert!(alone.is_err(), "{sql}");
+        hearer.hears_no_more().await;
+    }
+    run(&client, "set statement_timeout = '200ms'").await;
+    let late = "select pg_notify('c', 'late'), pg_sleep(20)";
+    assert_eq!(failure(&client, late).await.0, "57014");
+    hearer.hears_no_more().await;
+    run(&client, "reset statement_timeout").await;
+    // In a block that goes back behind it.
+    run(&client, "begin; select pg_notify('c', 'before'); savepoint s").await;
+    assert_eq!(failure(&client, later_row).await.0, "22023");
+    run(&client, "rollback to s; select pg_notify('c', 'undone'); rollback to s").await;
+    run(&client, "select pg_notify('c', 'after'); commit").await;
+    assert_eq!(hearer.hears(2).await, ["c before", "c after"]);
+    // One that succeeds says all of it, each once.
+    run(&client, "select pg_notify('c', 'row ' || id / 2) from t order by id").await;
+    assert_eq!(hearer.hears(2).await, ["c row 0", "c row 1"]);
+    hearer.hears_no_more().await;
+}

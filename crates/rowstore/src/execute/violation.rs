@@ -25,16 +25,7 @@ pub(crate) fn check_row(table: &Table, values: &[Datum], held: Held) -> SqlResul
     for check in table.checks.iter().filter(|check| held.asks(check)) {
         // Unknown passes.
         if check.expr.eval(values)? == Datum::Bool(false) {
-            return Err(SqlError::new(
-                SqlState::CHECK_VIOLATION,
-                format!(
-                    "new row for relation \"{}\" violates check constraint \"{}\"",
-                    table.name, check.name
-                ),
-            )
-            .detail(failing_row(table, values))
-            .table(&table.name)
-            .constraint(&check.name));
+            return Err(table.violation(check, failing_row(table, values)));
         }
     }
     Ok(())

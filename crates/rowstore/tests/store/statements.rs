@@ -27,6 +27,7 @@ fn world(partitions: u16) -> World {
         foreign: Default::default(),
         triggers: Default::default(),
         domains: Default::default(),
+        partitioning: None,
         ..table(1, "t")
     };
     world.schema(vec![SchemaAction::CreateTable(t)]).unwrap();
@@ -359,6 +360,8 @@ fn a_plan_for_another_schema_is_refused() {
     assert_eq!(w.rows(T)[0][4], int(8));
     assert_eq!(w.stores[0].catalog_at(before).unwrap().table(T).unwrap().columns.len(), 4);
     assert_eq!(w.stores[0].catalog_at(w.now()).unwrap().table(T).unwrap().columns.len(), 5);
+    let is_same = |cut| w.stores[0].is_described_as_at(T, cut);
+    assert!(!is_same(before) && is_same(w.now()));
 }
 
 #[test]
@@ -458,7 +461,7 @@ fn a_dropped_table_is_there_for_older_cuts_until_they_are_collected() {
     let after = w.now();
     assert_eq!(w.rows_at(T, before).len(), 2);
     let gone = w.stores[0].read(&whole(PartitionId(0), T), after).unwrap_err();
-    assert_eq!(gone.state, SqlState::UNDEFINED_TABLE);
+    assert_eq!(gone, stale_schema());
     w.check();
     for store in &mut w.stores {
         while store.collect(after, 10) {}

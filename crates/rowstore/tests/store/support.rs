@@ -432,6 +432,7 @@ pub fn table(id: u32, name: &str) -> Table {
         foreign: Default::default(),
         triggers: Default::default(),
         domains: Default::default(),
+        partitioning: None,
         placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
     }
 }

@@ -6,6 +6,7 @@ use super::Session;
 use super::timeouts::for_lock;
 use crate::advisory_locks::{LockKey, Locker};
 use crate::gateway::Gateway;
+use analytics::activity::AdvisoryLock;
 use base::databases::MERIDIAN;
 use base::error::{SqlResult, SqlState};
 use base::{Datum, SqlError};
@@ -98,11 +99,13 @@ pub(super) struct Held {
     /// `None`: it has never locked anything.
     locker: Option<Locker>,
     keys: BTreeMap<LockKey, Counts>,
+    /// What it had when the statement under way began to be executed as a transaction of its own.
+    before: BTreeMap<LockKey, Counts>,
 }
 
 impl Held {
     pub fn new(gateway: &Arc<Gateway>) -> Held {
-        Held { gateway: gateway.clone(), locker: None, keys: BTreeMap::new() }
+        Held { gateway: gateway.clone(), locker: None, keys: BTreeMap::new(), before: BTreeMap::new() }
     }
 }
 
@@ -127,6 +130,12 @@ impl Session {
             MERIDIAN => key,
             other => LockKey(format!("{}:{}", other.0, key.0)),
         };
+        let done = self.carry_out_advisory(call, key).await;
+        self.show_advisory();
+        done
+    }
+
+    async fn carry_out_advisory(&mut self, call: AdvisoryCall, key: LockKey) -> SqlResult<Datum> {
         match call.action {
             Action::Lock { waits, of_transaction } => {
                 let is_taken = self.lock_advisory(key, call.is_shared, of_transaction, waits).await?;
@@ -154,19 +163,24 @@ impl Session {
         if !has_enough {
             let taking = gateway.take_advisory(locker, &key, is_shared, waits);
             let taken = for_lock(self.settings.timeouts.lock_ms, taking).await?;
-            let Some(token) = taken else { return Ok(false) };
+            let Some(taken) = taken else { return Ok(false) };
             *self.advisory.keys.entry(key.clone()).or_default().of(is_shared, of_transaction) += 1;
-            self.saw(&token);
-            return self.sees_what_others_left().await.map(|()| true);
+            self.saw(&taken.token);
+            if taken.has_waited {
+                self.sees_what_others_left().await?;
+            }
+            return Ok(true);
         }
         *self.advisory.keys.entry(key).or_default().of(is_shared, of_transaction) += 1;
         Ok(true)
     }
 
-    /// What was done under a lock before is seen by whoever has it now. A block goes on at a new cut, as after a wait for a row.
+    /// What was done under a lock is seen by who has waited for it. A block goes on at a new cut, as after a wait for a row; one
+    /// that only reads has one cut.
     async fn sees_what_others_left(&mut self) -> SqlResult<()> {
         let Some(open) = &self.transaction else { return Ok(()) };
-        if open.pin.is_none() || open.reading.level == base::txn::Isolation::Snapshot {
+        let is_snapshot = open.reading.level == base::txn::Isolation::Snapshot;
+        if open.pin.is_none() || is_snapshot || open.stays_at_its_cut() {
             return Ok(());
         }
         let request = Request::Pin { consistency: self.level(), token: self.token.clone() };
@@ -229,6 +243,35 @@ impl Session {
         Ok(())
     }
 
+    /// A statement is executed as a transaction of its own.
+    pub(super) fn mark_advisory(&mut self) {
+        self.advisory.before.clone_from(&self.advisory.keys);
+    }
+
+    /// It is executed again: what this execution has locked is given up.
+    pub(super) fn give_up_since_mark(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let has_none = self.advisory.keys.is_empty();
+        Box::pin(async move {
+            if has_none {
+                return;
+            }
+            let mut changed = Vec::new();
+            let Held { keys, before, .. } = &mut self.advisory;
+            for (key, counts) in keys {
+                let before = before.get(key).copied().unwrap_or_default();
+                let was_exclusive = counts.is_exclusive();
+                counts.exclusive = counts.exclusive.min(before.exclusive);
+                counts.shared = counts.shared.min(before.shared);
+                changed.push((key.clone(), was_exclusive));
+            }
+            for (key, was_exclusive) in changed {
+                // What cannot be given up now the gateway gives up later.
+                let _ = self.settle_key(&key, was_exclusive).await;
+            }
+            self.show_advisory();
+        })
+    }
+
     /// Locks of a transaction end with it.
     pub(super) fn end_transaction_locks(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let has_none = self.advisory.keys.is_empty();
@@ -241,6 +284,7 @@ impl Session {
             };
             // What cannot be given up now the gateway gives up later.
             let _ = self.release_advisory(end).await;
+            self.show_advisory();
         })
     }
 
@@ -257,6 +301,16 @@ impl Session {
         }
     }
 
+    /// Says which locks the session has.
+    pub(super) fn show_advisory(&self) {
+        let database = match self.database.id {
+            MERIDIAN => String::new(),
+            other => format!("{}:", other.0),
+        };
+        let keys = self.advisory.keys.iter();
+        *self.activity.locks() = keys.flat_map(|(key, counts)| shown(&database, key, counts)).collect();
+    }
+
     /// Errors: 55000 once, where the session's locks may be others' by now.
     pub(super) fn check_advisory(&mut self) -> SqlResult<()> {
         let Some(locker) = self.advisory.locker.filter(|_| !self.advisory.keys.is_empty()) else {
@@ -271,6 +325,7 @@ impl Session {
             return Ok(());
         }
         self.advisory.keys.clear();
+        self.show_advisory();
         self.gateway.advisory.leave(locker);
         Err(SqlError::new(SqlState(*b"55000"), "the session's advisory locks have ended")
             .detail("They could not be renewed in time, so others may have them.")
@@ -278,9 +333,36 @@ impl Session {
     }
 }
 
+/// Locks of a key of a database, whose keys begin with its name.
+fn shown(database: &str, key: &LockKey, counts: &Counts) -> Vec<AdvisoryLock> {
+    let bare = key.0.strip_prefix(database).unwrap_or(&key.0);
+    let parts: Vec<i64> = bare.split(':').filter_map(|part| part.parse().ok()).collect();
+    let (class, object, numbers) = match parts.as_slice() {
+        [8, key] => ((*key >> 32) as u32, *key as u32, 1),
+        [_, class, key] => (*class as u32, *key as u32, 2),
+        _ => return Vec::new(),
+    };
+    let modes = [(counts.is_exclusive(), false), (counts.is_shared(), true)];
+    let held = modes.into_iter().filter(|(is_held, _)| *is_held);
+    held.map(|(_, is_shared)| AdvisoryLock { class, object, numbers, is_shared }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_shown_as_postgresql_shows_them() {
+        let counts = Counts { exclusive: 1, shared: 2, ..Counts::default() };
+        let numbers = |database: &str, key: &str| {
+            let locks = shown(database, &LockKey(key.into()), &counts);
+            assert_eq!(locks.iter().map(|lock| lock.is_shared).collect::<Vec<_>>(), [false, true]);
+            (locks[0].class, locks[0].object, locks[0].numbers)
+        };
+        assert_eq!(numbers("", "8:-5"), (u32::MAX, u32::MAX - 4, 1));
+        assert_eq!(numbers("", "8:4294967299"), (1, 3, 1));
+        assert_eq!(numbers("16384:", "16384:4:7:-9"), (7, u32::MAX - 8, 2));
+    }
 
     #[test]
     fn functions_are_known_by_their_names() {

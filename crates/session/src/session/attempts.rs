@@ -59,6 +59,7 @@ impl Session {
     /// Begins a transaction for one execution of a statement.
     pub(super) async fn begin_attempt(&mut self, read_only: bool, attempts: &Attempts) {
         self.begin(read_only, true);
+        self.mark_advisory();
         let contested = attempts.contested.iter().filter_map(|id| self.known.table(*id));
         for table in contested.cloned().collect::<Vec<_>>() {
             let _ = self.lock_whole_afar(&table).await;
@@ -104,13 +105,20 @@ impl Session {
         match ended {
             Ok(written) => Ok(Some(written)),
             Err(e) if is_transient(&e) && attempts.are_left() => {
-                // What was read is gone with the attempt.
+                // What was read is gone with the attempt, and so are its locks.
                 self.release_read();
+                self.give_up_since_mark().await;
                 attempts.contested = contested;
                 self.pause(attempts.count).await;
                 Ok(None)
             }
-            Err(e) => Err(e),
+            Err(e) => {
+                if is_stale(&e) {
+                    // It is planned again, and executed again.
+                    self.give_up_since_mark().await;
+                }
+                Err(e)
+            }
         }
     }
 

@@ -18,6 +18,16 @@ impl Session {
         }
     }
 
+    /// Errors: 40001 if others have changed a table that the open transaction has written.
+    pub(super) fn check_written(&self) -> SqlResult<()> {
+        self.transaction.as_ref().map_or(Ok(()), |open| open.check_written(&self.known))
+    }
+
+    /// The same before a statement. One that ends the block, or goes back in it, needs no rows.
+    pub(super) fn refuse_changed(&self, statement: &ast::Statement) -> SqlResult<()> {
+        if super::utility::ends_failure(statement) { Ok(()) } else { self.check_written() }
+    }
+
     pub(super) fn open(&mut self) -> &mut Transaction {
         self.transaction.as_mut().expect("an open transaction")
     }
@@ -116,7 +126,10 @@ impl Session {
 
     /// Commits the open transaction, block or not. It is over, whatever the outcome.
     pub(super) async fn end_implicit(&mut self) -> SqlResult<()> {
-        let checked = Box::pin(self.check_deferred()).await;
+        let checked = match self.check_written() {
+            Ok(()) => Box::pin(self.check_deferred()).await,
+            changed => changed,
+        };
         let room = match &self.transaction {
             Some(transaction) if checked.is_ok() => self.told.listener.check_room(transaction.said.all()),
             _ => Ok(()),

@@ -4,10 +4,13 @@
 //! know; rows of an altered table come with the columns of before and are judged here; reads are recorded as
 //! reads of what the node knows.
 
+mod references;
+
 use super::Session;
 use super::read::Wanted;
 use super::transaction::{SeenRow, Transaction};
 use base::error::SqlResult;
+use base::expr::Expr;
 use base::key::KeyRange;
 use base::roles::{Object, RoleChange};
 use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
@@ -104,11 +107,22 @@ impl Transaction {
         })?;
         self.schema = actions;
         self.catalog = Some(OwnCatalog { base, now: Arc::new(now) });
+        self.note_catalog_changes(true);
         Ok(())
     }
 
     /// Whether what it has changed of the catalog is temporary, and so nobody else's.
-    pub(super) fn changes_only_temporary(&self) -> bool {
+    fn changes_only_temporary(&self) -> bool {
+        self.changes_only_temporary_or(|_| false)
+    }
+
+    /// Whether its changes of the catalog can be ordered behind changes by others: they are temporary, or move sequences.
+    pub(super) fn can_be_carried_over(&self) -> bool {
+        let Some(own) = &self.catalog else { return false };
+        self.changes_only_temporary_or(|action| references::moves_sequence(&own.base, action))
+    }
+
+    fn changes_only_temporary_or(&self, is_such: impl Fn(&SchemaAction) -> bool) -> bool {
         let Some(own) = &self.catalog else { return false };
         let made: BTreeSet<TableId> = sql::temporary::ids_of(&self.schema).collect();
         let is_own = |schema: &String| is_temporary(schema);
@@ -117,8 +131,8 @@ impl Transaction {
             let sequence = || own.base.sequences.get(id).map(|sequence| &sequence.schema);
             made.contains(id) || relation.or_else(sequence).is_some_and(is_own)
         };
-        self.schema.iter().all(|action| match action {
-            SchemaAction::CreateSchema(name) => is_temporary(name),
+        let is_own_change = |action: &SchemaAction| match action {
+            SchemaAction::CreateSchema(name) => is_own(name),
             SchemaAction::CreateTable(table) | SchemaAction::AlterTable(table) => is_own(&table.schema),
             SchemaAction::CreateSequence(sequence) => is_own(&sequence.schema),
             SchemaAction::PutView(view) => is_own(&view.shape.schema),
@@ -127,22 +141,31 @@ impl Transaction {
             }
             SchemaAction::Roles(RoleChange::SetOwner(Object::Relation(id), _)) => made.contains(id),
             _ => false,
-        })
+        };
+        self.schema.iter().all(|action| is_own_change(action) || is_such(action))
     }
 
-    /// Takes its changes to a catalog that others have changed meanwhile; false: an id is taken there.
+    /// Takes its changes to a catalog that others have changed meanwhile; false: an id is taken there, or a table that it has
+    /// written, or something that the changes refer to, is another.
     pub(super) fn carry_over(&mut self, now: &Arc<Catalog>) -> SqlResult<bool> {
-        let base = self.catalog.as_ref().map_or(0, |own| own.base.version);
-        if base == now.version {
+        let Some(before) = self.catalog.as_ref().map(|own| own.base.clone()) else { return Ok(true) };
+        if before.version == now.version {
             return Ok(true);
         }
         let has = |catalog: &Catalog, id: TableId| {
             let is_relation = catalog.relation(id).is_some() || catalog.sequences.contains_key(&id);
-            is_relation || catalog.index(id).is_some()
+            let is_made = catalog.types.contains(id) || catalog.routines.0.contains_key(&id);
+            is_relation || is_made || catalog.index(id).is_some()
         };
-        let before = self.catalog.as_ref().map(|own| own.base.clone());
-        let is_new = |id: &TableId| before.as_ref().is_some_and(|base| !has(base, *id));
+        let version = |catalog: &Catalog, id: TableId| catalog.table(id).map(|table| table.version);
+        if self.tables_written().any(|table| version(&before, table.id) != version(now, table.id)) {
+            return Ok(false);
+        }
+        let is_new = |id: &TableId| !has(&before, *id);
         if sql::temporary::ids_of(&self.schema).filter(is_new).any(|id| has(now, id)) {
+            return Ok(false);
+        }
+        if !references::are_unchanged(&before, now, &self.schema) {
             return Ok(false);
         }
         self.rebuild(now.clone(), self.schema.clone())?;
@@ -155,8 +178,8 @@ impl Transaction {
         let Some(own) = self.catalog.as_ref().filter(|_| self.changes_only_temporary()) else { return };
         let (base, now) = (&own.base, &own.now);
         let is_same = base.tables.keys().eq(now.tables.keys())
-            && base.sequences.keys().eq(now.sequences.keys())
-            && base.views.keys().eq(now.views.keys())
+            && base.sequences == now.sequences
+            && base.views == now.views
             && base.tables.keys().all(|id| !own.has_changed(*id));
         if is_same {
             self.schema.clear();
@@ -202,6 +225,15 @@ pub(super) fn everywhere(topology: &base::topology::Topology) -> base::txn::Acce
 impl Session {
     /// Every row of a table as the open transaction sees it, recorded as read.
     pub(super) async fn all_rows(&mut self, table: &Arc<Table>) -> SqlResult<Vec<SeenRow>> {
+        self.matching_rows(table, None).await
+    }
+
+    /// Those of them for which a condition is true.
+    pub(super) async fn matching_rows(
+        &mut self,
+        table: &Arc<Table>,
+        filter: Option<Expr>,
+    ) -> SqlResult<Vec<SeenRow>> {
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         let binding = Binding {
             parameters: &[],
@@ -216,7 +248,7 @@ impl Session {
             table,
             index: None,
             reached: &reached,
-            filter: None,
+            filter,
             descending: false,
             limit: None,
             columns: None,

@@ -7,7 +7,7 @@ use super::Session;
 use super::attempts::Attempts;
 use super::plan::CheckedPlan;
 use crate::response::{Response, RowStream, Rows};
-use base::error::{SqlResult, SqlState};
+use base::error::SqlResult;
 use base::{Datum, SqlError};
 
 impl Session {
@@ -29,7 +29,7 @@ impl Session {
         }
     }
 
-    /// Errors: 44000, and those of the write.
+    /// Errors: 44000, 23514 for a partition, and those of the write.
     async fn checked_buffered(&mut self, plan: &CheckedPlan, parameters: &[Datum]) -> SqlResult<Response> {
         let Response::Rows(mut written) = Box::pin(self.run(&plan.write, parameters)).await? else {
             return Err(SqlError::internal("a write that returns rows"));
@@ -39,9 +39,8 @@ impl Session {
         for row in &mut rows {
             let told = row.split_off(row.len().saturating_sub(plan.views.len()));
             let broken = told.iter().zip(&plan.views).find(|(is_of_it, _)| **is_of_it != Datum::Bool(true));
-            if let Some((_, view)) = broken {
-                let message = format!("new row violates check option for view \"{view}\"");
-                return Err(SqlError::new(SqlState(*b"44000"), message));
+            if let Some((_, error)) = broken {
+                return Err(error.clone());
             }
         }
         Ok(match &plan.columns {

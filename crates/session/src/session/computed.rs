@@ -171,7 +171,8 @@ impl ast::VisitorMut for Proposed<'_> {
                     let message = format!("column excluded.{name} does not exist");
                     return ControlFlow::Break(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
                 };
-                let text = format!("CAST(${} AS {})", self.own + n + 1, columns[n].data_type.name());
+                let text =
+                    format!("CAST(${} AS {})", self.own + n + 1, columns[n].data_type.qualified_name());
                 match sql::parse::parse_expr(&text) {
                     Ok(parameter) => *e = parameter,
                     Err(error) => return ControlFlow::Break(error),

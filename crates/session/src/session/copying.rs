@@ -51,6 +51,15 @@ pub(super) struct CopyState {
     is_binary: bool,
 }
 
+/// Errors: 0A000 for more rows than one transaction writes.
+pub(super) fn refuse_many(rows: usize, what: &str) -> SqlResult<()> {
+    if rows <= ROWS_MAX {
+        return Ok(());
+    }
+    Err(SqlError::unsupported(format!("{what}, of which there are more than {ROWS_MAX}"))
+        .hint("Create another table like the one that is wanted and fill it piece by piece."))
+}
+
 impl Session {
     pub(super) async fn run_copy(
         &mut self,
@@ -84,7 +93,7 @@ impl Session {
             database: &self.database.name,
             parameters: &mut types,
         };
-        let table = lowering.table(table_name)?;
+        let table = lowering.copied_table(table_name)?;
         sql::materialized::refuse_copy(&catalog, &table)?;
         let names: Vec<ast::ObjectName> = columns.iter().map(|c| ast::ObjectName::from(c.clone())).collect();
         let targets = copied_columns(&table, lowering.insert_targets(&table, &names)?, names.is_empty())?;
@@ -126,7 +135,7 @@ impl Session {
     /// The columns that are copied from a table, as a select list: those that are named, or all but generated ones.
     fn copied_list(&self, name: &ast::ObjectName, columns: &[ast::Ident]) -> SqlResult<String> {
         // A view, or what is missing, the query tells about.
-        let Ok(table) = self.lowered(|lowering| lowering.table(name)) else {
+        let Ok(table) = self.lowered(|lowering| lowering.copied_table(name)) else {
             let named: Vec<String> = columns.iter().map(ToString::to_string).collect();
             return Ok(if named.is_empty() { "*".into() } else { named.join(", ") });
         };

@@ -91,6 +91,21 @@ impl Session {
         width: usize,
         rows: Vec<Vec<Datum>>,
     ) -> SqlResult<u64> {
+        let targets: Vec<usize> = (0..width).collect();
+        self.fill_columns(table, &targets, rows).await
+    }
+
+    /// The same of values for some columns. No trigger of the table fires.
+    pub(super) async fn fill_columns(
+        &mut self,
+        table: Arc<Table>,
+        targets: &[usize],
+        rows: Vec<Vec<Datum>>,
+    ) -> SqlResult<u64> {
+        let table = match table.triggers.is_empty() {
+            true => table,
+            false => Arc::new(Table { triggers: Default::default(), ..table.as_ref().clone() }),
+        };
         let (gateway, catalog) = (self.gateway.clone(), self.catalog());
         // A materialized view may have indexes that compute something.
         let generated = self.lowered(|lowering| lowering.generated(&table))?;
@@ -111,8 +126,7 @@ impl Session {
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
-        let targets: Vec<usize> = (0..width).collect();
-        let complete = |given| complete_row(&plan, &targets, given, &binding);
+        let complete = |given| complete_row(&plan, targets, given, &binding);
         let rows = rows.into_iter().map(complete).collect::<SqlResult<Vec<_>>>()?;
         let (mut written, mark) = (Written::default(), self.open().mark());
         self.insert_rows(&plan, None, rows, &binding, &mut written).await?;
@@ -216,7 +230,7 @@ fn with_columns(create: &ast::CreateTable, shape: &[Column]) -> SqlResult<ast::C
         }
         let data_type = match column.data_type {
             NUMERIC => "numeric".to_string(),
-            other => other.name(),
+            other => other.qualified_name(),
         };
         definitions.push(format!("\"{}\" {data_type}", name.replace('"', "\"\"")));
     }

@@ -21,6 +21,10 @@ use std::sync::{Arc, Mutex};
 pub(super) struct Cursor {
     columns: Arc<Vec<Column>>,
     rows: CursorRows,
+    /// Its DECLARE, and when that was.
+    shown: Arc<str>,
+    declared_us: i64,
+    is_scrollable: bool,
     /// Rows passed: 0 before the first, one more than there are behind the last.
     position: u64,
     is_held: bool,
@@ -77,9 +81,10 @@ impl Session {
     }
 
     async fn declare(&mut self, declare: &ast::Declare, parameters: &[Datum]) -> SqlResult<Response> {
-        let ([name], Some(query)) = (declare.names.as_slice(), &declare.for_query) else {
-            return Err(SqlError::unsupported("DECLARE of anything but a cursor"));
+        let [name] = declare.names.as_slice() else {
+            return Err(SqlError::unsupported("DECLARE of several cursors"));
         };
+        let mut statement = declared_query(declare)?;
         let name = names::fold(name);
         let is_held = declare.hold == Some(true);
         if declare.binary == Some(true) {
@@ -104,15 +109,10 @@ impl Session {
         }
         let catalog = self.catalog();
         let mut types = ParameterTypes(parameters.iter().map(sql::types::type_of).collect());
-        let mut statement = Statement::Query(query.clone());
         self.knowing_types(&catalog, || sql::arrays::write_out(&mut statement, &Default::default()))?;
         let plan = plan::plan(&self.context(&catalog), &statement, &mut types)?;
-        if sql::with::writes(query) {
-            let told = "DECLARE CURSOR must not contain data-modifying statements in WITH";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
-        }
         if matches!(plan, Plan::Utility(_)) {
-            return Err(SqlError::unsupported("a cursor over anything but a query"));
+            return Err(not_of_query());
         }
         let Response::Rows(mut rows) = Box::pin(self.run(&plan, parameters)).await? else {
             return Err(SqlError::internal("a query answers rows"));
@@ -132,7 +132,18 @@ impl Session {
         let columns = rows.columns;
         // Outside a block it is a transaction of its own, which is over.
         let is_new = self.transaction.is_some();
-        self.cursors.insert(name, Cursor { columns, rows: rows_now, position: 0, is_held, is_new });
+        let shown = Statement::Declare { stmts: vec![declare.clone()] }.to_string();
+        let cursor = Cursor {
+            columns,
+            is_scrollable: matches!(rows_now, CursorRows::Scroll { .. }) && declare.scroll != Some(false),
+            rows: rows_now,
+            shown: analytics::activity::kept_text(&shown),
+            declared_us: self.times().statement_us,
+            position: 0,
+            is_held,
+            is_new,
+        };
+        self.cursors.insert(name, cursor);
         Ok(Response::Command("DECLARE CURSOR".into()))
     }
 
@@ -182,6 +193,18 @@ impl Session {
 }
 
 impl Cursor {
+    /// Its row of `pg_cursors`.
+    pub fn row(&self, name: &str) -> Vec<Datum> {
+        vec![
+            Datum::text(name),
+            Datum::Text(self.shown.clone()),
+            Datum::Bool(self.is_held),
+            Datum::Bool(false),
+            Datum::Bool(self.is_scrollable),
+            Datum::Timestamp(self.declared_us),
+        ]
+    }
+
     async fn take(&mut self, wanted: Wanted, memory: &RowsMemory) -> SqlResult<Vec<Vec<Datum>>> {
         match &mut self.rows {
             CursorRows::Scroll { rows, .. } => Ok(scroll(rows, &mut self.position, wanted)),
@@ -275,6 +298,25 @@ fn wanted(direction: &FetchDirection) -> SqlResult<Wanted> {
         FetchDirection::Absolute { limit } => Wanted::Absolute(number(limit)?),
         FetchDirection::Relative { limit } => Wanted::Relative(number(limit)?),
     })
+}
+
+/// The query that a cursor is declared for. Errors: 0A000 for one that does more than to read.
+pub(super) fn declared_query(declare: &ast::Declare) -> SqlResult<Statement> {
+    let Some(query) = &declare.for_query else {
+        return Err(SqlError::unsupported("DECLARE of anything but a cursor"));
+    };
+    if sql::with::writes(query) {
+        let told = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
+    }
+    if plan::is_select_into(query) {
+        return Err(not_of_query());
+    }
+    Ok(Statement::Query(query.clone()))
+}
+
+fn not_of_query() -> SqlError {
+    SqlError::unsupported("a cursor over anything but a query")
 }
 
 fn no_cursor(name: &str) -> SqlError {

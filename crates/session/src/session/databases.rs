@@ -111,6 +111,15 @@ impl Session {
         self.gateway.cluster.request(Request::Catalog).await.map(|_| ())
     }
 
+    /// The same before a statement is planned again: the more often it was, the longer. What it reads may be older than the
+    /// catalog.
+    pub(super) async fn await_catalog(&mut self, plans: usize) -> SqlResult<()> {
+        if plans > 0 {
+            tokio::time::sleep(Duration::from_millis(1 << plans.min(6))).await;
+        }
+        self.refresh_catalog().await
+    }
+
     /// Notes what the catalog says of the session's database: another name, or that it is gone.
     fn note_database(&mut self) {
         let Some(databases) = crate::notifications::known_databases(&self.known) else { return };
@@ -143,10 +152,7 @@ impl Session {
                 return Err(super::wrong_reply());
             };
             // There is no such table.
-            rows.map(drop).or_else(|error| match error.state {
-                SqlState::UNDEFINED_TABLE => Ok(()),
-                _ => Err(error),
-            })?;
+            rows.map(drop).or_else(|error| if super::is_stale(&error) { Ok(()) } else { Err(error) })?;
         }
         let Reply::Catalog(newest) = cluster.request(Request::Catalog).await? else {
             return Err(super::wrong_reply());

@@ -81,7 +81,8 @@ impl Session {
                 self.tell_notices(notices);
                 return Ok(Response::Command(tag.into()));
             }
-            if planned.rewrites.is_some() || self.asks_for_rows(&planned.actions) {
+            let moves_rows = planned.rewrites.is_some() || !planned.partition_rows.is_empty();
+            if moves_rows || self.asks_for_rows(&planned.actions) {
                 // Its COMMIT waits for a turn.
                 drop(turn);
                 return Box::pin(self.run_alone(statement, parameters)).await;
@@ -226,6 +227,7 @@ impl Session {
             // What others have ordered meanwhile would only make COMMIT fail.
             self.refresh_catalog().await?;
             self.look_up_catalog();
+            self.check_written()?;
         }
         Ok(())
     }
@@ -240,13 +242,11 @@ impl Session {
                 Some(rewrite) => self.all_rows(&rewrite.from).await?,
                 None => Vec::new(),
             };
-            if rows.len() > super::copying::ROWS_MAX {
-                return Err(SqlError::unsupported(format!(
-                    "a change of a table of more than {} rows that have to be written anew",
-                    super::copying::ROWS_MAX
-                ))
-                .hint("Create another table like the one that is wanted and fill it piece by piece."));
-            }
+            super::copying::refuse_many(
+                rows.len(),
+                "a change of a table whose rows have to be written anew",
+            )?;
+            let moved = self.rows_of_partitions(&planned.partition_rows).await?;
             let numbers = match &planned.rewrites {
                 Some(rewrite) => self.numbers(rewrite, rows.len(), &mut planned.actions)?,
                 None => Vec::new(),
@@ -259,6 +259,8 @@ impl Session {
                 self.write_anew(rewrite, rows, &numbers).await?;
             }
             self.enter_rows(&planned.actions).await?;
+            self.move_rows_of_partitions(&planned.partition_rows, moved).await?;
+            Box::pin(self.hold_rows(&before, &planned.actions)).await?;
             let replaces = planned.rewrites.as_ref().map(|rewrite| (rewrite.to, rewrite.from.id));
             Box::pin(self.validate_foreign_keys(&before, &planned.actions, replaces)).await?;
         }
@@ -276,7 +278,9 @@ impl Session {
         if self.transaction.is_some() {
             return self.truncate_buffered(truncate).await;
         }
-        if truncate.identity == Some(ast::TruncateIdentityOption::Restart) || self.fires_truncate(truncate)? {
+        let restarts = truncate.identity == Some(ast::TruncateIdentityOption::Restart);
+        let of_partitions = !self.truncated_partitions(&self.catalog(), truncate)?.is_empty();
+        if restarts || of_partitions || self.fires_truncate(truncate)? {
             // Rows and catalog change together, and triggers see a transaction.
             let (mut attempts, told) = (Attempts::default(), self.notices_so_far());
             loop {
@@ -356,9 +360,17 @@ impl Session {
         truncate: &ast::Truncate,
         target: &ast::TruncateTableTarget,
     ) -> SqlResult<Option<&'c Arc<Table>>> {
-        let path = &self.settings.search_path;
-        match sql::names::find_table(catalog, path, &self.database.name, &target.name) {
+        let (path, database) = (&self.settings.search_path, &self.database.name);
+        let relation = sql::names::find_relation(catalog, path, database, &target.name);
+        match sql::names::find_table(catalog, path, database, &target.name) {
             Err(_) if truncate.if_exists => Ok(None),
+            // Its rows are its table's.
+            Err(_)
+                if relation
+                    .is_some_and(|of| sql::partitions::partition(catalog, of.shape().id).is_some()) =>
+            {
+                Ok(None)
+            }
             found => found.map(Some),
         }
     }
@@ -405,6 +417,8 @@ impl Session {
         for table in tables {
             self.empty(table).await?;
         }
+        let partitions = self.truncated_partitions(&catalog, truncate)?;
+        self.empty_partitions(partitions).await?;
         self.fire_pending(written.pending).await?;
         Ok(Response::Command("TRUNCATE TABLE".into()))
     }

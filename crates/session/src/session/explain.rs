@@ -62,7 +62,7 @@ impl Session {
         Ok(Response::Rows(Rows { columns, stream: RowStream::values(rows), tag: "EXPLAIN" }))
     }
 
-    /// A plan, its parameters and their types: of EXECUTE those of the prepared statement.
+    /// A plan, its parameters and their types: of EXECUTE those of the prepared statement, of DECLARE those of its query.
     fn explained(
         &self,
         statement: &Statement,
@@ -76,6 +76,11 @@ impl Session {
             let values = prepared.scalars(&values).into_owned();
             let types = types_of(&values);
             return Ok((plan, values, types));
+        }
+        if let Statement::Declare { stmts } = statement
+            && let [declare] = stmts.as_slice()
+        {
+            return self.explained(&super::cursor::declared_query(declare)?, parameters);
         }
         let (catalog, mut types) = (self.catalog(), types_of(parameters));
         let plan = plan::plan(&self.context(&catalog), statement, &mut types)?;

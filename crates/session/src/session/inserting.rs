@@ -13,11 +13,13 @@ use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::schema::triggers::Event;
 use base::schema::{Identity, Index, Table};
-use base::txn::OnConflict;
-use base::{DataType, Datum, Key, SqlError, TableId};
+use base::topology::Topology;
+use base::txn::{Isolation, OnConflict};
+use base::{DataType, Datum, Key, PartitionId, SqlError, TableId};
 use sql::lower::access;
 use sql::lower::bind::Binding;
 use sql::lower::insert::InsertPlan;
+use sql::lower::select::Contended;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -102,7 +104,10 @@ impl Session {
         let mut state = self.inserting(plan)?;
         let is_known = !table.triggers.change_rows(Event::Insert);
         let existing = match is_known || keys_are_known(table, &rows) {
-            true => self.read_existing(table, &rows, everywhere).await?.into_iter().map(Some).collect(),
+            true => {
+                self.lock_met(plan, &rows).await?;
+                self.read_existing(table, &rows, everywhere).await?.into_iter().map(Some).collect()
+            }
             false => vec![None; rows.len()],
         };
         let mut turn = Turn::begin();
@@ -135,6 +140,37 @@ impl Session {
                     _ => return Err(duplicate(table, constraint, &values)),
                 },
             }
+        }
+        Ok(())
+    }
+
+    /// Locks the rows that ON CONFLICT DO UPDATE meets, before it looks at them. A statement alone is executed again
+    /// instead.
+    async fn lock_met(&mut self, plan: &InsertPlan, rows: &[Vec<Datum>]) -> SqlResult<()> {
+        let (OnConflict::Update { index, .. }, false) = (&plan.on_conflict, self.open().reading.is_lone)
+        else {
+            return Ok(());
+        };
+        let table = &plan.table;
+        let topology = self.cluster().topology().clone();
+        let arbiter = table.indexes.iter().find(|i| i.id == *index);
+        let (mut met, mut reads) = (BTreeSet::new(), Vec::new());
+        let mut turn = Turn::begin();
+        for values in rows {
+            turn.give_way().await;
+            let Some(&home) = access::homes(table, values, &topology).first() else { continue };
+            match arbiter {
+                None => met.extend([(table.key_of(values), home)]),
+                Some(index) => reads.extend(entry_reads(table, index, values, home, &topology)),
+            }
+        }
+        let places: Vec<PartitionId> = reads.iter().map(|read| read.partition).collect();
+        for (place, found) in places.into_iter().zip(self.request_rows(reads).await?) {
+            met.extend(found.into_iter().map(|(key, _)| (key, place)));
+        }
+        if self.lock_rows(table, met.into_iter().collect(), Contended::Wait).await? {
+            let open = self.open();
+            open.reading.wants_cut = open.reading.level != Isolation::Snapshot;
         }
         Ok(())
     }
@@ -233,14 +269,11 @@ impl Session {
                 owners.push((i, table.id));
             }
             for index in table.indexes.iter().filter(|i| i.unique) {
-                let is_local = table.index_is_local(index, &topology);
-                if (!is_local && !everywhere) || index.columns.iter().any(|c| values[*c].is_null()) {
+                if !everywhere && !table.index_is_local(index, &topology) {
                     continue;
                 }
-                let entry = table.index_entry(index, values, &key);
-                let partitions = if is_local { vec![home] } else { table.partitions(&topology) };
-                for partition in partitions {
-                    reads.push(point_read(partition, table, Some(index.id), entry.clone()));
+                for read in entry_reads(table, index, values, home, &topology) {
+                    reads.push(read);
                     owners.push((i, index.id));
                 }
             }
@@ -341,12 +374,25 @@ pub(super) fn duplicate(table: &Table, constraint: TableId, values: &[Datum]) ->
     .constraint(name)
 }
 
-fn point_read(
-    partition: base::PartitionId,
+/// Reads of the row that has a new row's entry in a unique index, wherever it may be. NULL meets nothing.
+fn entry_reads(
     table: &Table,
-    index: Option<TableId>,
-    key: Key,
-) -> base::txn::RowRead {
+    index: &Index,
+    values: &[Datum],
+    home: PartitionId,
+    topology: &Topology,
+) -> Vec<base::txn::RowRead> {
+    if index.columns.iter().any(|c| values[*c].is_null()) {
+        return Vec::new();
+    }
+    let entry = table.index_entry(index, values, &table.key_of(values));
+    let partitions =
+        if table.index_is_local(index, topology) { vec![home] } else { table.partitions(topology) };
+    let read = |partition| point_read(partition, table, Some(index.id), entry.clone());
+    partitions.into_iter().map(read).collect()
+}
+
+fn point_read(partition: PartitionId, table: &Table, index: Option<TableId>, key: Key) -> base::txn::RowRead {
     base::txn::RowRead {
         partition,
         table: table.id,

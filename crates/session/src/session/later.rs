@@ -61,7 +61,7 @@ impl Session {
         loop {
             let (table, check) = self.being_checked(checking).await?;
             if self.has_row_against(&table, &check).await? {
-                return Err(violated(&table, &check, checking));
+                return Err(violated(&table, &check.name, checking.not_null));
             }
             let confirmed =
                 ConfirmedCheck { table: table.id, version: table.version, check: checking.name.clone() };
@@ -140,8 +140,8 @@ impl Session {
 }
 
 /// A row that is there is against a constraint: told as of the statement that adds it.
-fn violated(table: &Table, check: &Check, checking: &Checking) -> SqlError {
-    match checking.not_null {
+pub(super) fn violated(table: &Table, check: &str, not_null: Option<usize>) -> SqlError {
+    match not_null {
         Some(column) => {
             let column = &table.columns[column].name;
             let told = format!("column \"{column}\" of relation \"{}\" contains null values", table.name);
@@ -149,10 +149,10 @@ fn violated(table: &Table, check: &Check, checking: &Checking) -> SqlError {
         }
         None => {
             let told = format!(
-                "check constraint \"{}\" of relation \"{}\" is violated by some row",
-                check.name, table.name
+                "check constraint \"{check}\" of relation \"{}\" is violated by some row",
+                table.name
             );
-            SqlError::new(SqlState::CHECK_VIOLATION, told).table(&table.name).constraint(&check.name)
+            SqlError::new(SqlState::CHECK_VIOLATION, told).table(&table.name).constraint(check)
         }
     }
 }

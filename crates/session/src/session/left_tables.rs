@@ -82,6 +82,6 @@ impl Gateway {
             owner
                 .is_some_and(|owner| owner.life != self.temporary.life || !connected.contains(&owner.process))
         };
-        temporary::dropped(catalog, is_left)
+        sql::ddl::drop_temporary(catalog, is_left)
     }
 }

@@ -5,6 +5,7 @@
 //! locked rows unchanged at every level. What the query reads besides is validated as any query's, table by table.
 
 use super::Session;
+use super::locking::{changed_each_time, not_available};
 use super::write::Written;
 use crate::locks::RowLocks;
 use crate::response::RowStream;
@@ -16,7 +17,7 @@ use base::txn::Isolation;
 use base::{Datum, Key, PartitionId, SqlError, TableId};
 use sql::lower::access;
 use sql::lower::scope::ParameterTypes;
-use sql::lower::select::{Contended, locking_word};
+use sql::lower::select::{Contended, locking_word, shared};
 use sql::names;
 use sql::types::Column;
 use sqlparser::ast::{self, JoinOperator, Statement, TableFactor};
@@ -37,10 +38,18 @@ pub struct LockedJoinPlan {
 /// A table of the query whose rows are locked.
 struct Target {
     table: Arc<Table>,
-    /// `None`: FOR SHARE, which marks rows and locks none.
-    lock: Option<Contended>,
+    meant: Meant,
     /// Where in the query's rows its primary key begins.
     key_at: usize,
+}
+
+/// What is meant with a table's rows.
+#[derive(Clone, Copy, Default)]
+struct Meant {
+    /// `None`: FOR SHARE, which marks rows and locks none.
+    lock: Option<Contended>,
+    /// FOR SHARE with NOWAIT or SKIP LOCKED.
+    shared: Option<Contended>,
 }
 
 /// A relation of a FROM list.
@@ -63,15 +72,16 @@ impl LockedJoinPlan {
             return Err(SqlError::unsupported("FOR UPDATE of anything but tables and joins of them"));
         };
         let relations = relations_of(&select.from)?;
-        let mut meant: BTreeMap<usize, Option<Contended>> = BTreeMap::new();
+        let mut meant: BTreeMap<usize, Meant> = BTreeMap::new();
         for clause in &query.locks {
             for at in relations_meant(clause, &relations)? {
-                let lock = meant.entry(at).or_default();
+                let meant = meant.entry(at).or_default();
                 // The stronger one of two.
-                *lock = lock.or(contended(clause));
+                meant.lock = meant.lock.or(contended(clause));
+                meant.shared = meant.shared.or(shared(clause));
             }
         }
-        let skips = meant.values().any(|lock| *lock == Some(Contended::Skip));
+        let skips = meant.values().any(|meant| meant.lock.or(meant.shared) == Some(Contended::Skip));
         if skips && (query.limit_clause.is_some() || query.fetch.is_some()) {
             return Err(SqlError::unsupported("SKIP LOCKED with LIMIT over a join").hint(
                 "Rows of one table can be locked so: find them by a subquery in WHERE, or in a WITH of its own.",
@@ -79,7 +89,7 @@ impl LockedJoinPlan {
         }
         let mut targets = Vec::new();
         let mut keys: Vec<ast::SelectItem> = Vec::new();
-        for (at, lock) in meant {
+        for (at, meant) in meant {
             let relation = &relations[at];
             let table = table_of(context, relation)?;
             let key_at = keys.len();
@@ -93,7 +103,7 @@ impl LockedJoinPlan {
                     alias: ast::Ident::with_quote('"', format!("\u{f8ff}key {}", keys.len())),
                 });
             }
-            targets.push(Target { table, lock, key_at });
+            targets.push(Target { table, meant, key_at });
         }
         let has_hidden =
             |target: &Target| target.table.primary_key.iter().any(|c| target.table.columns[*c].hidden);
@@ -122,7 +132,7 @@ impl LockedJoinPlan {
 
     /// What it is called where only reading is allowed.
     pub fn word(&self) -> &'static str {
-        locking_word(self.targets.iter().find_map(|target| target.lock))
+        locking_word(self.targets.iter().find_map(|target| target.meant.lock))
     }
 
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
@@ -214,6 +224,7 @@ impl Session {
             // A snapshot stays as it is; a row that has changed since ends the transaction when it writes it.
             let open = self.open();
             open.reading.wants_cut = open.reading.level != Isolation::Snapshot;
+            let before = open.whole_reads();
             let answer = self.answer(&plan.query, parameters).await?;
             let mut rows = self.collected(&mut RowStream::Batches(answer.stream)).await?;
             let mut may_be_old = false;
@@ -225,19 +236,16 @@ impl Session {
                 rows.iter_mut().for_each(|row| row.truncate(plan.columns.len()));
                 return Ok(Written { affected: rows.len() as u64, returned: rows, ..Written::default() });
             }
+            self.open().forget_look(before);
         }
-        Err(SqlError::new(
-            SqlState::SERIALIZATION_FAILURE,
-            "could not serialize access: rows changed each time they were locked",
-        )
-        .hint("Retry the transaction."))
+        Err(changed_each_time())
     }
 
     /// Locks the rows of one table; those that cannot be had are left out with SKIP LOCKED. Answers whether others may
     /// have changed some since they were found.
     async fn lock_target(&mut self, target: &Target, rows: &mut Vec<Vec<Datum>>) -> SqlResult<bool> {
-        match target.lock {
-            None => Ok(false),
+        match target.meant.lock {
+            None => self.pass_taken(target, rows).map(|()| false),
             Some(Contended::Skip) => {
                 let locks = self.gateway.locks.clone();
                 let locks = self.open().locks.get_or_insert_with(|| RowLocks::new(locks));
@@ -256,6 +264,19 @@ impl Session {
                 let found: Vec<(Key, PartitionId)> = found.into_iter().collect();
                 self.lock_rows(&target.table, found, contended).await
             }
+        }
+    }
+
+    /// FOR SHARE looks for locks of others with NOWAIT (errors: 55P03) and SKIP LOCKED, which leaves rows out.
+    fn pass_taken(&mut self, target: &Target, rows: &mut Vec<Vec<Datum>>) -> SqlResult<()> {
+        let Some(shared) = target.meant.shared else { return Ok(()) };
+        let locks = self.gateway.locks.clone();
+        let locks = self.open().locks.get_or_insert_with(|| RowLocks::new(locks));
+        let found = rows.len();
+        rows.retain(|row| !locks.is_taken(target.table.id, &target.key_of(row)));
+        match shared {
+            Contended::Fail if rows.len() < found => Err(not_available(&target.table)),
+            _ => Ok(()),
         }
     }
 

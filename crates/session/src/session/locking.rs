@@ -6,6 +6,7 @@ use super::Session;
 use super::read::{ReadAt, Wanted};
 use super::timeouts::for_lock;
 use super::transaction::SeenRow;
+use super::turns::Turn;
 use crate::locks::{Locked, RowLocks};
 use crate::remote_locks::RemoteLocks;
 use base::error::{SqlResult, SqlState};
@@ -27,9 +28,10 @@ impl Session {
         wanted: &Wanted<'_>,
     ) -> SqlResult<Vec<SeenRow>> {
         self.open().reading.keeps = plan.is_locking;
-        let rows = match plan.lock {
-            None => self.read_seen(wanted).await,
-            Some(contended) => Box::pin(self.read_locked(wanted, contended)).await,
+        let rows = match (plan.lock, plan.shared) {
+            (Some(contended), _) => Box::pin(self.read_locked(wanted, contended)).await,
+            (None, Some(contended)) => Box::pin(self.read_free(wanted, contended)).await,
+            (None, None) => self.read_seen(wanted).await,
         };
         self.open().reading.keeps = false;
         rows
@@ -65,11 +67,7 @@ impl Session {
             }
             at = taken.at;
         }
-        Err(SqlError::new(
-            SqlState::SERIALIZATION_FAILURE,
-            "could not serialize access: rows changed each time they were locked",
-        )
-        .hint("Retry the transaction."))
+        Err(changed_each_time())
     }
 
     /// SKIP LOCKED: rows that nobody holds, each for itself. What lies between them is not validated: a row
@@ -100,6 +98,31 @@ impl Session {
         }
     }
 
+    /// FOR SHARE with NOWAIT or SKIP LOCKED: rows that nobody else has locked, recorded as read. Errors: 55P03.
+    async fn read_free(&mut self, wanted: &Wanted<'_>, contended: Contended) -> SqlResult<Vec<SeenRow>> {
+        let skips = contended == Contended::Skip;
+        let limit = wanted.limit.filter(|_| !skips);
+        let everything = Wanted { limit, filter: wanted.filter.clone(), ..*wanted };
+        let mut looked = self.look(&everything, ReadAt::Cut).await?;
+        let transaction = self.transaction.as_mut().expect("an open transaction");
+        let locks = transaction.locks.get_or_insert_with(|| RowLocks::new(self.gateway.locks.clone()));
+        if !skips {
+            if looked.rows().any(|(_, key)| locks.is_taken(wanted.table.id, key)) {
+                return Err(not_available(wanted.table));
+            }
+            return self.record(&everything, looked);
+        }
+        let limit = wanted.limit.filter(|_| !looked.is_scattered()).map_or(usize::MAX, |l| l as usize);
+        let mut kept = 0;
+        looked.retain(|row| {
+            let is_kept = kept < limit && !locks.is_taken(wanted.table.id, &row.key);
+            kept += usize::from(is_kept);
+            is_kept
+        });
+        looked.record_rows(wanted.table, transaction);
+        transaction.overlaid(&everything, looked)
+    }
+
     /// Locks rows of a query's result; whether others may have changed some since they were found.
     pub(super) async fn lock_rows(
         &mut self,
@@ -119,7 +142,9 @@ impl Session {
     ) -> SqlResult<Taken> {
         let mut taken = Taken { at: ReadAt::Cut, may_be_old: false };
         let mut afar: BTreeMap<NodeId, Vec<(TableId, Key)>> = BTreeMap::new();
+        let mut turn = Turn::begin();
         for (key, partition) in rows {
+            turn.give_way().await;
             let home = self.home_elsewhere(table, partition);
             let open = self.open();
             if home.is_some() {
@@ -220,11 +245,22 @@ impl Session {
             return for_lock(self.settings.timeouts.lock_ms, locks.lock(table.id, key)).await;
         }
         if !locks.try_lock(table.id, key) {
-            let message = format!("could not obtain lock on row in relation \"{}\"", table.name);
-            return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
+            return Err(not_available(table));
         }
         Ok(Locked::AtOnce)
     }
+}
+
+/// Others change the rows as often as they are looked for.
+pub(super) fn changed_each_time() -> SqlError {
+    let message = "could not serialize access: rows changed each time they were locked";
+    SqlError::new(SqlState::SERIALIZATION_FAILURE, message).hint("Retry the transaction.")
+}
+
+/// Another transaction has locked a row.
+pub(super) fn not_available(table: &Table) -> SqlError {
+    let message = format!("could not obtain lock on row in relation \"{}\"", table.name);
+    SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message)
 }
 
 /// Rows are locked.

@@ -7,13 +7,12 @@ use super::Session;
 use super::assigned::{Assigned, assigned_row};
 use super::computed::refuse_unassignable;
 use super::merge_clauses::{Clause, Effect, Names, Value, clauses_of};
-use super::rich::query_of;
+use super::rich::{query_of, width_beside};
 use super::transaction::SeenRow;
 use super::triggers::Firing;
 use super::turns::Turn;
 use super::write::Written;
 use super::zoned::plan_assigned;
-use crate::response::RowStream;
 use analytics::{Context, QueryPlan};
 use base::error::{SqlResult, SqlState};
 use base::schema::Table;
@@ -72,7 +71,8 @@ impl MergePlan {
         let (table, alias) = lowering.modified_table(&merge.table)?;
         let names = Names::of(context, merge, with, &table, alias)?;
         let (defaults, generated) = (lowering.defaults(&table)?, lowering.generated(&table)?);
-        let clauses = clauses_of(&mut lowering, merge, &table, &names, &defaults)?;
+        let width = width_of(context, with, merge);
+        let clauses = clauses_of(&mut lowering, merge, &table, &names, &defaults, &width)?;
         let mut items: Vec<ast::Expr> = table.columns.iter().map(|c| names.of_target(&c.name)).collect();
         let action = action_of(&clauses, &names.of_target(&table.columns[table.primary_key[0]].name))?;
         items.push(action.clone());
@@ -128,6 +128,13 @@ impl MergePlan {
         &self.insert.table
     }
 
+    /// Whether a row of the query stands for a row of the target that is updated or deleted.
+    fn changes(&self, row: &[Datum]) -> bool {
+        let Some(Datum::Int(number)) = row.get(self.table().columns.len()) else { return false };
+        let action = usize::try_from(*number).ok().and_then(|nth| self.actions.get(nth));
+        matches!(action, Some(Action::Update(_) | Action::Delete))
+    }
+
     /// What EXPLAIN says of it.
     pub fn explained(&self) -> String {
         let name = &self.insert.table.name;
@@ -173,6 +180,17 @@ fn joined(merge: &ast::Merge, keeps_unmatched: bool) -> SqlResult<ast::TableWith
     Ok(ast::TableWithJoins { relation: merge.source.clone(), joins: vec![join] })
 }
 
+/// Counts the columns of subqueries, which may name target and source.
+fn width_of(
+    context: &Context<'_>,
+    with: Option<&ast::With>,
+    merge: &ast::Merge,
+) -> impl Fn(&ast::Query) -> SqlResult<usize> {
+    let beside = [&merge.table, &merge.source]
+        .map(|relation| ast::TableWithJoins { relation: relation.clone(), joins: Vec::new() });
+    move |query: &ast::Query| width_beside(context, with, &beside, query, ParameterTypes::default())
+}
+
 /// A row of the target is met by more than one that comes.
 fn twice() -> SqlError {
     SqlError::new(SqlState::CARDINALITY_VIOLATION, "MERGE command cannot affect row a second time")
@@ -200,8 +218,9 @@ impl Session {
             generators: &gateway.node.generators,
             catalog: &catalog,
         };
-        let answer = self.answer(&plan.query, parameters).await?;
-        let rows = self.collected(&mut RowStream::Batches(answer.stream)).await?;
+        // Later executions have locked the table as a whole.
+        let is_changed = |row: &[Datum]| attempts == 0 && plan.changes(row);
+        let rows = self.found_locked(&plan.query, parameters, table, is_changed).await?;
         self.open().show_parts();
         let (mut written, mut done, mut new_rows) = (Written::default(), BTreeSet::new(), Vec::new());
         let mut firings = self.begin_merge(plan, &mut written).await?;

@@ -1,7 +1,8 @@
 //! The clauses of a MERGE: what is said of pairs, with names resolved as PostgreSQL does. Where nothing matches, the
 //! target has no columns.
 
-use super::rich::{lowered, query_of, single_assignments};
+use super::rich::{lowered, query_of};
+use super::several_columns::{Width, refuse_again, single_assignments};
 use analytics::Context;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
@@ -198,6 +199,7 @@ pub(super) fn clauses_of(
     table: &Table,
     names: &Names,
     defaults: &[Expr],
+    width: Width<'_>,
 ) -> SqlResult<Vec<Clause>> {
     if merge.clauses.is_empty() {
         return Err(wrong("syntax error at end of input"));
@@ -220,7 +222,7 @@ pub(super) fn clauses_of(
                 if update.update_predicate.is_some() || update.delete_predicate.is_some() {
                     return Err(wrong("syntax error at or near \"where\""));
                 }
-                updated(lowering, &update.assignments, table, defaults)?
+                updated(lowering, &update.assignments, table, defaults, width)?
             }
             MergeAction::Insert(insert) => inserted(lowering, insert, table, defaults, &named)?,
         };
@@ -252,16 +254,15 @@ fn updated(
     assignments: &[ast::Assignment],
     table: &Table,
     defaults: &[Expr],
+    width: Width<'_>,
 ) -> SqlResult<Effect> {
     let mut set: Vec<(usize, Value)> = Vec::new();
-    for (name, value) in single_assignments(assignments)? {
+    for (name, value) in single_assignments(assignments, width)? {
         if name.0.last().and_then(|part| part.as_ident()).is_some_and(|ident| ident.value == NOTHING) {
             return Ok(Effect::Nothing);
         }
         let (number, column) = assigned_column(table, name)?;
-        if set.iter().any(|(c, _)| *c == number) {
-            return Err(wrong(format!("multiple assignments to same column \"{}\"", column.name)));
-        }
+        refuse_again(&set, number, &column.name)?;
         refuse_generated(column, &value)?;
         if column.identity != Identity::Generated {
             set.push((number, value_of(lowering, &value, (number, table), defaults)));

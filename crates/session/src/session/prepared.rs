@@ -25,6 +25,9 @@ pub struct Prepared {
     pub(super) statement: Option<Statement>,
     /// Parameters that are arrays.
     arrays: BTreeSet<usize>,
+    made_us: i64,
+    /// What a PREPARE says before the statement; `None`: it came by the protocol.
+    pub(super) heading: Option<Box<str>>,
     planned: Mutex<Option<Planned>>,
 }
 
@@ -59,6 +62,8 @@ impl Prepared {
                 columns: None,
                 statement: None,
                 arrays: BTreeSet::new(),
+                made_us: session.gateway.now_us(),
+                heading: None,
                 planned: Mutex::new(None),
             });
         };
@@ -96,8 +101,33 @@ impl Prepared {
             // With arrays it is planned for its values, each time.
             statement: Some(if arrays.is_empty() { written_out } else { statement }),
             arrays,
+            made_us: session.gateway.now_us(),
+            heading: None,
             planned: Mutex::new(Some(planned)),
         })
+    }
+
+    /// Its row of `pg_prepared_statements`. How often it was planned is not counted.
+    pub(super) fn row(&self, name: &str) -> Vec<Datum> {
+        let type_name = |parameter: &ParameterType| {
+            let name = match parameter.announced {
+                Some(sql::types::OBJECT_ID_OID) => "oid".into(),
+                _ => sql::routines::data_type_name(parameter.data_type),
+            };
+            // Without its limits.
+            let bare = name.split('(').next().unwrap_or(&name);
+            Datum::text(if parameter.is_array { format!("{bare}[]") } else { bare.into() })
+        };
+        let types: Vec<Datum> = self.parameters.iter().map(type_name).collect();
+        vec![
+            Datum::text(name),
+            Datum::text(format!("{}{}", self.heading.as_deref().unwrap_or_default(), self.sql)),
+            Datum::Timestamp(self.made_us),
+            Datum::Array(types.into()),
+            Datum::Bool(self.heading.is_some()),
+            Datum::Int(0),
+            Datum::Int(0),
+        ]
     }
 
     /// The plan for today's catalog and these values of its parameters.
@@ -251,6 +281,7 @@ mod tests {
             foreign: Default::default(),
             triggers: Default::default(),
             domains: Default::default(),
+            partitioning: None,
             placement: Placement::Home(RegionId(0)),
         })
     }

@@ -51,6 +51,7 @@ impl Session {
         at: Option<Rank>,
         own_tables: BTreeMap<TableId, Vec<Arc<Vec<Datum>>>>,
     ) -> SqlResult<Answer> {
+        self.show_opened();
         let how = How {
             at,
             consistency: self.level(),

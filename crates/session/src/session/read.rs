@@ -274,7 +274,7 @@ impl Session {
     }
 
     /// The same. Many reads of this node's rows at a pinned cut go in parts: a node answers nobody else during a step.
-    async fn ask_rows(
+    pub(super) async fn ask_rows(
         &mut self,
         reads: Vec<RowRead>,
         at: Option<Rank>,

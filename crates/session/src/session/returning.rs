@@ -211,7 +211,8 @@ impl<'a> Changed<'a> {
                     "RETURNING of a value that changes by itself",
                 ));
             }
-            match sql::parse::parse_expr(&format!("CAST(({value}) AS {})", column.data_type.name())) {
+            match sql::parse::parse_expr(&format!("CAST(({value}) AS {})", column.data_type.qualified_name()))
+            {
                 Ok(assigned) => {
                     *e = assigned;
                     ControlFlow::Continue(())

@@ -9,6 +9,7 @@ use super::assigned::{Assigned, assigned_row};
 use super::computed::refuse_unassignable;
 use super::read::Wanted;
 use super::returning::{Changed, Returned, projection_of, returning_items};
+use super::several_columns::{refuse_again, single_assignments};
 use super::transaction::SeenRow;
 use super::triggers::Firing;
 use super::turns::Turn;
@@ -17,7 +18,7 @@ use super::zoned::plan_assigned;
 use super::{Session, write};
 use crate::response::RowStream;
 use analytics::{Context, QueryPlan};
-use base::error::{SqlResult, SqlState};
+use base::error::SqlResult;
 use base::expr::Expr;
 use base::schema::triggers::Event;
 use base::schema::{Identity, Index, Table};
@@ -31,6 +32,7 @@ use sql::lower::scope::{ParameterTypes, Scope};
 use sql::lower::select::Contended;
 use sql::lower::{Lowering, Projection, Refusal, output_name};
 use sql::names;
+use sql::parse::OWN_NAMES;
 use sqlparser::ast::{self, Statement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -146,14 +148,12 @@ impl RichPlan {
             None => None,
             Some(assignments) => {
                 let mut set: Vec<(usize, Assigned)> = Vec::new();
-                for (name, value) in single_assignments(assignments)? {
+                let declared = lowering.parameters.clone();
+                let width =
+                    |query: &ast::Query| width_beside(context, with, &parts.from, query, declared.clone());
+                for (name, value) in single_assignments(assignments, &width)? {
                     let (number, column) = assigned_column(&table, name)?;
-                    if set.iter().any(|(c, _)| *c == number) {
-                        return Err(SqlError::new(
-                            SqlState::SYNTAX_ERROR,
-                            format!("multiple assignments to same column \"{}\"", column.name),
-                        ));
-                    }
+                    refuse_again(&set, number, &column.name)?;
                     refuse_generated(column, &value)?;
                     if column.identity == Identity::Generated {
                         continue;
@@ -296,44 +296,31 @@ fn found(
     is_narrow.then(|| Found { index, path, condition: keys::conjoin(conditions) })
 }
 
-/// `a = 1`, `(a, b) = (1, 2)` and `(a, b) = (SELECT …)` as pairs.
-pub(super) fn single_assignments(
-    assignments: &[ast::Assignment],
-) -> SqlResult<Vec<(&ast::ObjectName, ast::Expr)>> {
-    let mut pairs = Vec::with_capacity(assignments.len());
-    for assignment in assignments {
-        match (&assignment.target, &assignment.value) {
-            (ast::AssignmentTarget::ColumnName(column), value) => pairs.push((column, value.clone())),
-            (ast::AssignmentTarget::Tuple(columns), ast::Expr::Tuple(values)) => {
-                refuse_count(columns.len(), values.len())?;
-                pairs.extend(columns.iter().zip(values.iter().cloned()));
-            }
-            (ast::AssignmentTarget::Tuple(columns), ast::Expr::Subquery(query)) => {
-                let items = match query.body.as_ref() {
-                    ast::SetExpr::Select(select) if select.distinct.is_none() => &select.projection,
-                    _ => return Err(SqlError::unsupported("assigning columns from this subquery")),
-                };
-                refuse_count(columns.len(), items.len())?;
-                for (column, item) in columns.iter().zip(items) {
-                    let mut one = query.clone();
-                    if let ast::SetExpr::Select(select) = one.body.as_mut() {
-                        select.projection = vec![item.clone()];
-                    }
-                    pairs.push((column, ast::Expr::Subquery(one)));
-                }
-            }
-            _ => return Err(SqlError::unsupported("this form of SET")),
-        }
+/// Columns of a subquery that may name what it stands beside.
+pub(super) fn width_beside(
+    context: &Context<'_>,
+    with: Option<&ast::With>,
+    from: &[ast::TableWithJoins],
+    query: &ast::Query,
+    mut parameters: ParameterTypes,
+) -> SqlResult<usize> {
+    let name = ast::Ident::with_quote('"', format!("{OWN_NAMES}set"));
+    let relation = ast::TableFactor::Derived {
+        lateral: true,
+        subquery: Box::new(query.clone()),
+        alias: Some(ast::TableAlias { explicit: true, name: name.clone(), columns: Vec::new(), at: None }),
+        sample: None,
+    };
+    let beside = ast::TableWithJoins { relation, joins: Vec::new() };
+    let from = from.iter().cloned().chain([beside]).collect();
+    let mut all = query_of(Vec::new(), with, from, None)?;
+    if let Statement::Query(query) = &mut all
+        && let ast::SetExpr::Select(select) = query.body.as_mut()
+    {
+        let kind = ast::SelectItemQualifiedWildcardKind::ObjectName(ast::ObjectName::from(name));
+        select.projection = vec![ast::SelectItem::QualifiedWildcard(kind, Default::default())];
     }
-    Ok(pairs)
-}
-
-fn refuse_count(columns: usize, values: usize) -> SqlResult<()> {
-    if columns == values {
-        return Ok(());
-    }
-    let message = "number of columns does not match number of values";
-    Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
+    Ok(analytics::plan_with(context, &all, &mut parameters, &[])?.columns.len())
 }
 
 /// `WITH with SELECT items FROM from WHERE selection`.
@@ -394,9 +381,10 @@ impl Session {
         let table = &plan.table;
         let mut seen = BTreeMap::new();
         let rows = match &plan.found {
+            // Later executions have locked the table as a whole.
             None => {
-                let answer = self.answer(&plan.query, parameters).await?;
-                self.collected(&mut RowStream::Batches(answer.stream)).await?
+                let is_first = |_: &[Datum]| attempts == 0;
+                self.found_locked(&plan.query, parameters, table, is_first).await?
             }
             Some(found) => {
                 let locked = self.locked(table, found, &binding).await?;

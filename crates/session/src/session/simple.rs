@@ -23,9 +23,9 @@ pub(super) struct Queue {
     pub is_block: bool,
 }
 
-/// The statements of a text. Errors: those of the parser.
-fn queued(sql: &str) -> SqlResult<Queue> {
-    let statements = sql::parse::parse_request(sql)?;
+/// The statements of a text, and what is told of its names. Errors: those of the parser.
+fn queued(sql: &str) -> SqlResult<(Queue, Vec<String>)> {
+    let sql::parse::Request { statements, notices } = sql::parse::request(sql)?;
     let is_alone = statements.len() == 1;
     let bytes = |statement: &Statement| match sql.len() {
         short if is_alone || short <= interrupt::SHORT_BYTES => short,
@@ -33,7 +33,7 @@ fn queued(sql: &str) -> SqlResult<Queue> {
     };
     let is_block = statements.len() > 1;
     let statements = statements.into_iter().map(|statement| Queued { bytes: bytes(&statement), statement });
-    Ok(Queue { statements: statements.collect(), is_block })
+    Ok((Queue { statements: statements.collect(), is_block }, notices))
 }
 
 impl Session {
@@ -47,7 +47,10 @@ impl Session {
             .reserve_tree(sql)
             .and_then(|()| interrupt::for_text(self.gateway.threads(), &cancel, sql.len(), || queued(sql)));
         self.queue = match parsed {
-            Ok(queue) => queue,
+            Ok((queue, notices)) => {
+                self.tell_cut(notices);
+                queue
+            }
             Err(error) => {
                 self.note_failure();
                 return Err(error);
@@ -102,6 +105,7 @@ impl Session {
         let is_alone = self.transaction.is_none();
         loop {
             self.look_up_catalog();
+            self.refuse_changed(&statement)?;
             let cancel = self.cancel.clone();
             let plan = interrupt::for_text(self.gateway.threads(), &cancel, bytes, || {
                 Prepared::plan_once(self, &statement)
@@ -109,8 +113,8 @@ impl Session {
             self.begin_statement();
             match self.run(&plan, &[]).await {
                 Err(e) if is_stale(&e) && is_alone && self.transaction.is_none() && retries < 16 => {
+                    self.await_catalog(retries).await?;
                     retries += 1;
-                    self.refresh_catalog().await?;
                 }
                 result => return result,
             }

@@ -5,6 +5,7 @@ use super::trees::kept_bytes;
 use super::{Prepared, Session};
 use crate::gateway::Gateway;
 use analytics::RowsMemory;
+use analytics::activity::Opened;
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use sql::interrupt;
@@ -75,7 +76,8 @@ impl Session {
     }
 
     fn prepare_now(&mut self, sql: &str, hints: &[Option<ParameterType>]) -> SqlResult<Arc<Prepared>> {
-        let mut statements = sql::parse::parse_request(sql)?;
+        let sql::parse::Request { mut statements, notices } = sql::parse::request(sql)?;
+        self.tell_cut(notices);
         if statements.len() > 1 {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
@@ -135,6 +137,18 @@ impl Session {
             self.prepared.bytes -= forgotten.sql.len();
             self.prepared.plans.remove(kept_bytes(&forgotten.sql));
         }
+    }
+
+    /// Says what this session has open, if its queries ask for that.
+    pub(super) fn show_opened(&self) {
+        if !self.activity.asks_what_is_open() {
+            return;
+        }
+        let named = self.prepared.statements.iter().filter(|(name, _)| !name.is_empty());
+        *self.activity.opened() = Opened {
+            cursors: self.cursors.iter().map(|(name, cursor)| cursor.row(name)).collect(),
+            prepared: named.map(|(name, prepared)| prepared.row(name)).collect(),
+        };
     }
 
     pub(super) fn forget_all(&mut self) {

@@ -140,7 +140,8 @@ impl Session {
             self.lock_table(table, lock.nowait).await?;
         }
         // What was written before the lock is seen behind it.
-        self.open().reading.wants_cut = true;
+        let open = self.open();
+        open.reading.wants_cut = !open.stays_at_its_cut();
         let at = self.pinned().await?.1;
         let topology = self.cluster().topology().clone();
         for table in &tables {

@@ -12,7 +12,7 @@ use super::transaction::Transaction;
 use crate::notifications::Said;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
-use base::schema::{Catalog, SchemaAction, SchemaChange, Table};
+use base::schema::{Catalog, SchemaAction, SchemaChange, Sequence, Table};
 use base::{Datum, SqlError, TableId};
 use sqlparser::ast::{self, Statement};
 use std::collections::{BTreeMap, BTreeSet};
@@ -190,11 +190,11 @@ impl Session {
         Ok(())
     }
 
-    /// Orders what a transaction has changed of the catalog. A change of temporary relations alone is
-    /// planned again over the newest catalog; any other is refused (40001) if the catalog has changed meanwhile.
+    /// Orders what a transaction has changed of the catalog. A change of temporary relations alone, or of where sequences go
+    /// on, is planned again over the newest catalog; any other is refused (40001) if the catalog has changed meanwhile.
     pub(super) async fn commit_changes(&mut self, transaction: &mut Transaction) -> SqlResult<()> {
         let topology = self.cluster().topology().clone();
-        let carries_over = transaction.changes_only_temporary() && !self.is_named();
+        let carries_over = transaction.can_be_carried_over() && !self.is_named();
         let gateway = self.gateway.clone();
         let _turn = if carries_over { Some(gateway.temporary.turn().await) } else { None };
         let mut attempts = 0;
@@ -257,7 +257,7 @@ impl Session {
         self.look_up_catalog();
         let path = self.settings.search_path.clone();
         let own = |catalog: &Catalog| {
-            sql::temporary::dropped(catalog, |schema| sql::temporary::own(&path) == Some(schema))
+            sql::ddl::drop_temporary(catalog, |schema| sql::temporary::own(&path) == Some(schema))
         };
         if own(&self.known).is_empty() {
             return Ok(());
@@ -278,7 +278,7 @@ fn unlike(child: &Table, parent: &Table) -> SqlError {
     ))
 }
 
-/// Drops tables with what depends on them: views, views that read those, and foreign keys of tables that stay.
+/// Drops tables with what depends on them: views, views that read those, and foreign keys and defaults of tables that stay.
 fn dropped(catalog: &Catalog, tables: Vec<TableId>) -> Vec<SchemaAction> {
     let mut gone: BTreeSet<TableId> = tables.iter().copied().collect();
     let (mut unseen, mut actions) = (tables.clone(), Vec::new());
@@ -302,6 +302,8 @@ fn dropped(catalog: &Catalog, tables: Vec<TableId>) -> Vec<SchemaAction> {
             actions.push(SchemaAction::AlterTable(next));
         }
     }
+    let is_owned = |s: &Sequence| s.owner.is_some_and(|(table, _)| gone.contains(&table));
+    sql::ddl::lose_defaults(catalog, is_owned, |table| !gone.contains(&table.id), &mut actions);
     actions.extend(tables.into_iter().map(SchemaAction::DropTable));
     actions
 }

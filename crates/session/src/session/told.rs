@@ -140,6 +140,13 @@ impl Session {
         self.tell_notice(Notice { severity, state, message: message.into(), detail: None, hint: None });
     }
 
+    /// Tells of names that were too long.
+    pub(super) fn tell_cut(&mut self, told: Vec<String>) {
+        for text in told {
+            self.notice("NOTICE", SqlState::NAME_TOO_LONG, text);
+        }
+    }
+
     /// Notices that wait, and what to go back to before a statement is executed again.
     pub(super) fn notices_so_far(&self) -> usize {
         self.told.notices.kept.len()

@@ -50,6 +50,7 @@ struct Savepoint {
     settings: Arc<Settings>,
     deferrals: Deferrals,
     said: usize,
+    locks: changes::LockMark,
 }
 
 /// One transaction in progress.
@@ -378,7 +379,8 @@ impl Transaction {
     pub fn savepoint(&mut self, name: String, settings: Arc<Settings>) {
         let (undo, schema) = (self.undo.len(), self.schema.len());
         let (deferrals, said) = (self.deferrals.clone(), self.said.len());
-        self.savepoints.push(Savepoint { name, undo, schema, settings, deferrals, said });
+        let locks = self.lock_mark();
+        self.savepoints.push(Savepoint { name, undo, schema, settings, deferrals, said, locks });
     }
     /// Forgets a savepoint and those after it; false if there is none of this name.
     pub fn release(&mut self, name: &str) -> bool {
@@ -395,6 +397,7 @@ impl Transaction {
         let at = self.savepoints.iter().rposition(|s| s.name == name)?;
         let savepoint = self.savepoints[at].clone();
         self.forget_moves(&savepoint);
+        self.release_locks(savepoint.locks);
         let Savepoint { undo, schema, settings, said, .. } = savepoint;
         self.said.truncate(said, self.memory.as_ref());
         self.savepoints.truncate(at + 1);
@@ -409,6 +412,7 @@ impl Transaction {
             let mut actions = std::mem::take(&mut self.schema);
             actions.truncate(schema);
             let own = self.catalog.take().expect("changes come with their catalog");
+            self.note_catalog_changes(!actions.is_empty());
             if !actions.is_empty() {
                 self.rebuild(own.base, actions).expect("these changes were taken before");
                 self.adopt();

@@ -98,11 +98,12 @@ impl Session {
             Statement::Reset(reset) => self.run_reset(reset),
             Statement::ShowVariable { variable } => self.run_show(variable).await,
             Statement::Discard { .. } => self.run_discard(statement).await,
-            Statement::Prepare { name, data_types, statement } => {
+            written @ Statement::Prepare { name, data_types, statement } => {
                 let hints = self.declared(data_types)?;
                 let name = names::fold(name);
                 let sql = statement.to_string();
-                let prepared = Prepared::new(self, &sql, Some(statement.as_ref().clone()), &hints)?;
+                let mut prepared = Prepared::new(self, &sql, Some(statement.as_ref().clone()), &hints)?;
+                prepared.heading = written.to_string().strip_suffix(sql.as_str()).map(Box::from);
                 self.store(&name, Arc::new(prepared))?;
                 done("PREPARE")
             }
@@ -230,6 +231,7 @@ impl Session {
         self.given = Arc::default();
         // The gateway gives up what it had.
         self.advisory = super::advisory::Held::new(&self.gateway);
+        self.show_advisory();
         Ok(())
     }
 

@@ -65,11 +65,27 @@ async fn a_block_alters_a_table_with_rows_and_writes_them() {
         // A constraint holds for what the transaction leaves.
         "begin" => "BEGIN", "update t set v = 1 where k = 6" => "UPDATE 1",
         "alter table t add constraint smaller check (v < 31)" => "ALTER TABLE", "commit" => "COMMIT",
-        "begin" => "BEGIN", "alter table t add constraint tiny check (v < 2)" => "ALTER TABLE",
-        "insert into t values (8, 1)" => "INSERT 0 1",
-        "commit" => "23514 check constraint \"tiny\" of relation \"t\" is violated by some row",
+        "begin" => "BEGIN", "insert into t values (8, 1)" => "INSERT 0 1",
+        "alter table t add constraint tiny check (v < 2)" =>
+            "23514 check constraint \"tiny\" of relation \"t\" is violated by some row",
+        "commit" => "ROLLBACK",
         "select count(*) from t" => "5",
-        "insert into t values (8, 2)" => "INSERT 0 1",
+        "begin" => "BEGIN", "insert into t values (8, 2)" => "INSERT 0 1",
+        "alter table t add constraint tiny check (v <> 2)" =>
+            "23514 check constraint \"tiny\" of relation \"t\" is violated by some row",
+        "commit" => "ROLLBACK",
+        "begin" => "BEGIN", "alter table t add column x int" => "ALTER TABLE",
+        "alter table t alter x set not null" => "23502 column \"x\" of relation \"t\" contains null values",
+        "rollback" => "ROLLBACK",
+        "begin" => "BEGIN", "alter table t add constraint tiny check (v <> 25)" => "ALTER TABLE",
+    );
+    // A row that another writes meanwhile is found by COMMIT.
+    let mut other = regions.session(0);
+    check!(other, "insert into t values (8, 25)" => "INSERT 0 1");
+    check!(s,
+        "commit" => "23514 check constraint \"tiny\" of relation \"t\" is violated by some row",
+        "select count(*) from t" => "6",
+        "insert into t values (9, 2)" => "INSERT 0 1",
     );
 }
 

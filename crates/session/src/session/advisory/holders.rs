@@ -21,6 +21,14 @@ const TABLE: &str = "pg_meridian.advisory_locks";
 const MAKE_TABLE: &str = "CREATE TABLE IF NOT EXISTS pg_meridian.advisory_locks (key text PRIMARY KEY, holders text NOT NULL) \
                           WITH (home_by = 'key', home_map = 'hash')";
 
+/// A lock that a session got.
+pub(crate) struct Taken {
+    /// What its reads have to come after.
+    pub token: Token,
+    /// Others had it when the session asked first.
+    pub has_waited: bool,
+}
+
 /// How a row was found.
 enum Found {
     Taken(Token),
@@ -29,25 +37,26 @@ enum Found {
 }
 
 impl Gateway {
-    /// Locks a key for a session; answers what its reads have to come after. `None`: others have it, and it is not to wait. Errors: 40P01 where sessions of this
-    /// gateway wait in a circle; those of transactions.
+    /// Locks a key for a session. `None`: others have it, and it is not to wait. Errors: 40P01 where sessions of this gateway
+    /// wait in a circle; those of transactions.
     pub(crate) async fn take_advisory(
         self: &Arc<Self>,
         locker: Locker,
         key: &LockKey,
         is_shared: bool,
         waits: bool,
-    ) -> SqlResult<Option<Token>> {
+    ) -> SqlResult<Option<Taken>> {
         let locks = &self.advisory;
         let is_again = locks.state().held.contains_key(&(locker, key.clone()));
         let mut wish = Wish { locks, locker, key: key.clone(), is_again, is_settled: false };
         let mut pause = Duration::from_millis(2);
+        let mut has_waited = false;
         loop {
             let freed = locks.freed.notified();
             match self.change_holders(key, locker, Some(is_shared)).await? {
                 Found::Taken(token) => {
                     wish.is_settled = true;
-                    return Ok(Some(token));
+                    return Ok(Some(Taken { token, has_waited }));
                 }
                 Found::Held(_) if !waits => {
                     wish.is_settled = true;
@@ -65,6 +74,7 @@ impl Gateway {
                     }
                 }
             }
+            has_waited = true;
             // Who gives a key up elsewhere tells nobody.
             let _ = tokio::time::timeout(pause, freed).await;
             pause = (pause * 2).min(Duration::from_millis(250));

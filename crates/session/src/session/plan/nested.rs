@@ -16,14 +16,18 @@ use std::sync::Arc;
 /// A write through views that check.
 pub struct CheckedPlan {
     pub write: Box<Plan>,
-    /// The last columns that the write returns are about them.
-    pub views: Vec<String>,
+    /// The last columns that the write returns are about them. The error for a row that is none of the view's.
+    pub views: Vec<SqlError>,
     /// What the statement itself returns.
     pub columns: Option<Arc<Vec<Column>>>,
 }
 
 impl CheckedPlan {
-    pub(in crate::session) fn new(write: Plan, views: Vec<String>, returns: bool) -> SqlResult<CheckedPlan> {
+    pub(in crate::session) fn new(
+        write: Plan,
+        views: Vec<SqlError>,
+        returns: bool,
+    ) -> SqlResult<CheckedPlan> {
         let all =
             write.columns().ok_or_else(|| SqlError::internal("a write that tells whether it may be"))?;
         let own = all.len().checked_sub(views.len()).ok_or_else(|| SqlError::internal("a column a view"))?;

@@ -4,7 +4,10 @@
 
 use super::content::Buffered;
 use super::{Savepoint, Transaction};
-use base::{Datum, Key, TableId};
+use crate::locks::RowLocks;
+use base::error::{SqlResult, SqlState};
+use base::schema::{Catalog, Table};
+use base::{Datum, Key, SqlError, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,6 +30,13 @@ pub(super) struct Moved {
     to: Key,
 }
 
+/// A point in what it has locked: how many rows here, and whether any elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LockMark {
+    taken: u64,
+    has_remote: bool,
+}
+
 /// When deferrable constraints are checked, as far as SET CONSTRAINTS has said so: at COMMIT, or not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Deferrals {
@@ -35,6 +45,32 @@ pub struct Deferrals {
 }
 
 impl Transaction {
+    /// Each table that it has written, as it was then.
+    pub(in crate::session) fn tables_written(&self) -> impl Iterator<Item = &Arc<Table>> {
+        let first = |from: TableId| self.writes.range((from, Key::new())..).next().map(|(_, b)| &b.table);
+        std::iter::successors(first(TableId(0)), move |table| first(TableId(table.id.0 + 1)))
+    }
+
+    /// Buffered rows have the columns that their tables had when they were written. A transaction with a catalog of its own
+    /// goes on with that. Errors: 40001 if the catalog describes a written table otherwise by now.
+    pub fn check_written(&self, known: &Catalog) -> SqlResult<()> {
+        if self.catalog.is_some() {
+            return Ok(());
+        }
+        for table in self.tables_written() {
+            let what = match known.table(table.id) {
+                Some(now) if now.version == table.version => continue,
+                Some(_) => "changed",
+                None => "dropped",
+            };
+            let told = format!("the table \"{}\" was {what} while this transaction ran", table.name);
+            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, told)
+                .hint("Run the transaction again.")
+                .table(&table.name));
+        }
+        Ok(())
+    }
+
     /// A point in its writes.
     pub fn mark(&self) -> usize {
         self.undo.len()
@@ -97,6 +133,21 @@ impl Transaction {
     pub fn defers(&self, table: TableId, name: &str, initially: bool) -> bool {
         let named = self.deferrals.named.get(&(table, name.to_string())).copied();
         named.or(self.deferrals.all).unwrap_or(initially)
+    }
+
+    pub(super) fn lock_mark(&self) -> LockMark {
+        let taken = self.locks.as_ref().map_or(0, RowLocks::taken);
+        LockMark { taken, has_remote: self.remote_locks.is_some() }
+    }
+
+    /// Others go on with rows that were locked since a savepoint. Homes elsewhere give up all of a transaction's rows or none.
+    pub(super) fn release_locks(&mut self, mark: LockMark) {
+        if let Some(locks) = &mut self.locks {
+            locks.release_since(mark.taken);
+        }
+        if !mark.has_remote {
+            self.remote_locks = None;
+        }
     }
 
     pub(super) fn forget_moves(&mut self, savepoint: &Savepoint) {

@@ -4,6 +4,7 @@ use super::Transaction;
 use base::key::KeyRange;
 use base::txn::Isolation;
 use base::{Key, PartitionId, Rank, TableId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What was read: where, of which table or index, which keys, and which columns (`None`: all).
@@ -16,6 +17,13 @@ pub(super) struct WasRead {
     at: Rank,
     /// The earliest cut at which somebody relied on it: it has to be unchanged since at every level.
     kept_at: Option<Rank>,
+}
+
+/// When tables were read as wholes.
+pub struct WholeReads(BTreeMap<ReadKey, WasRead>);
+
+fn is_whole((_, _, range, columns): &ReadKey) -> bool {
+    columns.is_none() && range.low.is_empty() && range.high.is_none()
 }
 
 /// How a transaction reads.
@@ -32,19 +40,25 @@ pub struct Reading {
     pub keeps: bool,
     /// The transaction is one statement that inserts, and changes no row twice.
     pub is_lone: bool,
+    /// The catalog was changed, even if all of that is undone at COMMIT: the transaction is serializable.
+    pub has_changed_catalog: bool,
 }
 
 /// What an entry of what was read takes.
 const READ_BYTES: usize = 200;
 
 impl Transaction {
+    /// Notes whether it has changed the catalog.
+    pub(in crate::session) fn note_catalog_changes(&mut self, has_some: bool) {
+        self.reading.has_changed_catalog = has_some;
+    }
     /// Whether what it only reads may change. A change of the catalog rests on all that it has read.
     pub(super) fn forgets_reads(&self) -> bool {
-        self.reading.level < Isolation::Serializable && self.catalog.is_none()
+        self.reading.level < Isolation::Serializable && !self.reading.has_changed_catalog
     }
     /// Whether each of its statements reads at a cut of its own.
     pub fn reads_anew(&self) -> bool {
-        self.reading.level == Isolation::ReadCommitted && self.catalog.is_none()
+        self.reading.level == Isolation::ReadCommitted && !self.reading.has_changed_catalog
     }
     /// Whether COMMIT will ask whether something has changed since an earlier cut.
     pub fn rests_on_its_cuts(&self) -> bool {
@@ -58,6 +72,14 @@ impl Transaction {
             since.map(|since| (key, since))
         })
     }
+    /// Whether what it reads may have to be validated. A block that has become READ ONLY still commits what it wrote before.
+    pub fn records_reads(&self) -> bool {
+        !self.read_only || self.has_writes() || !self.schema.is_empty()
+    }
+    /// Whether it has to stay at its cut: what it has read is not recorded, so nobody would find out that it has changed.
+    pub fn stays_at_its_cut(&self) -> bool {
+        self.pin.is_some() && !self.records_reads()
+    }
     /// Records that a range was read at a cut; of its rows these columns, or all. What only reads is not
     /// validated.
     pub fn record_read(
@@ -68,7 +90,7 @@ impl Transaction {
         columns: Option<&Arc<Vec<u16>>>,
         at: Rank,
     ) {
-        if self.read_only {
+        if !self.records_reads() {
             return;
         }
         let stored = match &self.catalog {
@@ -91,6 +113,17 @@ impl Transaction {
         {
             self.refused = Some(error);
         }
+    }
+
+    /// Which tables it has read as wholes so far, and when.
+    pub fn whole_reads(&self) -> WholeReads {
+        let whole = self.reads.iter().filter(|(key, _)| is_whole(key));
+        WholeReads(whole.map(|(key, read)| (key.clone(), *read)).collect())
+    }
+    /// The rows that a query has found may be old, and it looks again: what it has read as wholes counts for nothing.
+    pub fn forget_look(&mut self, before: WholeReads) {
+        self.reads.retain(|key, _| !is_whole(key) || before.0.contains_key(key));
+        self.reads.extend(before.0);
     }
 
     /// Tables and indexes of which it has read more than single keys.

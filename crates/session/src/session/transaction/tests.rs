@@ -27,6 +27,7 @@ fn table() -> Arc<Table> {
         foreign: Default::default(),
         triggers: Default::default(),
         domains: Default::default(),
+        partitioning: None,
         placement: Placement::Home(RegionId(0)),
     })
 }
