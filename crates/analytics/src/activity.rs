@@ -2,8 +2,10 @@
 //!
 //! KEEPS: a process id names one session at a time, in the whole cluster; a session that ends is gone from here.
 
+use base::Datum;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Bytes of a statement's text that are kept to be looked at, as in PostgreSQL.
@@ -41,6 +43,9 @@ impl Sessions {
             database: database.into(),
             since_us: now_us,
             now: Mutex::new(Now { state: State::Idle, changed_us: now_us, ..Now::default() }),
+            asks: AtomicBool::new(false),
+            opened: Mutex::default(),
+            locks: Mutex::default(),
         });
         open.sessions.insert(process, activity.clone());
         activity
@@ -48,6 +53,11 @@ impl Sessions {
 
     pub fn close(&self, process: i32) {
         self.state.lock().expect("no panic while sessions are counted").sessions.remove(&process);
+    }
+
+    /// A session by its process id.
+    pub(crate) fn of(&self, process: i32) -> Option<Arc<Activity>> {
+        self.state.lock().expect("no panic while sessions are counted").sessions.get(&process).cloned()
     }
 
     /// Every session, in the order of process ids.
@@ -63,6 +73,27 @@ pub struct Activity {
     pub database: String,
     pub since_us: i64,
     now: Mutex<Now>,
+    /// A query of the session's own asks what it has open.
+    asks: AtomicBool,
+    opened: Mutex<Opened>,
+    locks: Mutex<Vec<AdvisoryLock>>,
+}
+
+/// What a session has open, as it shows that to itself: rows of `pg_cursors` and of `pg_prepared_statements`.
+#[derive(Clone, Default)]
+pub struct Opened {
+    pub cursors: Vec<Vec<Datum>>,
+    pub prepared: Vec<Vec<Datum>>,
+}
+
+/// An advisory lock that a session has, for `pg_locks`.
+pub struct AdvisoryLock {
+    /// The first of two numbers, or the upper half of one.
+    pub class: u32,
+    pub object: u32,
+    /// As PostgreSQL counts them: 1 for one number, 2 for two.
+    pub numbers: u8,
+    pub is_shared: bool,
 }
 
 /// What a session does now.
@@ -102,6 +133,20 @@ impl State {
 impl Activity {
     pub fn now(&self) -> MutexGuard<'_, Now> {
         self.now.lock().expect("no panic while a session is looked at")
+    }
+
+    /// Whether the session has ever asked what it has open: from then on it says so before each query.
+    pub fn asks_what_is_open(&self) -> bool {
+        self.asks.load(Ordering::Relaxed)
+    }
+    pub(crate) fn ask_what_is_open(&self) {
+        self.asks.store(true, Ordering::Relaxed);
+    }
+    pub fn opened(&self) -> MutexGuard<'_, Opened> {
+        self.opened.lock().expect("no panic while a session is looked at")
+    }
+    pub fn locks(&self) -> MutexGuard<'_, Vec<AdvisoryLock>> {
+        self.locks.lock().expect("no panic while a session is looked at")
     }
 
     /// A statement begins.

@@ -34,6 +34,7 @@ pub(super) fn install(context: &SessionContext) {
     super::templates::install(context);
     super::json_functions::install(context);
     super::small_functions::install(context);
+    super::array_functions::install(context);
     super::encodings::install(context);
     super::precision::install(context);
     super::composites::install(context);

@@ -7,6 +7,7 @@
 pub mod activity;
 pub mod types;
 
+mod array_functions;
 mod averages;
 mod barriers;
 mod batches;

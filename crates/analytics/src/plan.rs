@@ -68,14 +68,16 @@ pub fn plan(
 /// Longer texts are planned each time, as are those that name types, whose labels may change: few of them come again.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
-/// The same; hidden columns of the tables in `hidden` can be named.
+/// The same; hidden columns of the tables in `hidden` can be named, but of those that subqueries read.
 pub fn plan_with(
     context: &Context<'_>,
     statement: &Statement,
     parameters: &mut ParameterTypes,
     hidden: &[TableId],
 ) -> SqlResult<QueryPlan> {
-    let (owned, statement, mut typed) = (context.to_owned(), statement.clone(), parameters.clone());
+    let (owned, mut statement, mut typed) = (context.to_owned(), statement.clone(), parameters.clone());
+    let (catalog, path) = (context.catalog, context.search_path);
+    sql::views::show_in_subqueries(catalog, path, context.database, hidden, &mut statement)?;
     let hidden = hidden.to_vec();
     let work = move || {
         let plan = || plan_apart(&owned.context(), &statement, &mut typed, &hidden);
@@ -129,7 +131,7 @@ fn plan_now(
     // Given back once the plan is there.
     let planning = super::memory::reserve(&analytics.memory, "a plan", bytes).map_err(sql_error)?;
     let mut asks_catalog = false;
-    let written = match analytics.system.empty_plan(statement) {
+    let written = match analytics.system.empty_plan(statement, context.catalog) {
         Some(empty) => empty,
         None => {
             let mut rewritten = statement.clone();

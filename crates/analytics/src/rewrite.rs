@@ -1,6 +1,7 @@
 //! What PostgreSQL writes one way and DataFusion another, changed in the statement before planning.
 
 mod aggregates;
+mod arrays;
 mod bags;
 mod calls;
 mod correlated;
@@ -38,7 +39,7 @@ use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{self, Expr, Statement};
-use numbers::{exact_numeric, plain_number};
+use numbers::{as_call, exact_numeric, plain_number, signed};
 use ordered::makes_rows_or_looks_around;
 pub(super) use ordered::{has_window, makes_rows};
 use sql::walk::{self, WalkMut};
@@ -181,7 +182,10 @@ fn replacement_of_all_digits(e: &Expr) -> Result<Option<Expr>, SqlError> {
             Err(SqlError::unsupported("a bit string"))
         }
         Expr::Value(value) => plain_number(&value.value),
-        Expr::UnaryOp { .. } => Ok(super::scalars::power_of_negative(e).or_else(|| bitwise_not(e))),
+        Expr::UnaryOp { .. } => {
+            Ok(signed(e).or_else(|| super::scalars::power_of_negative(e)).or_else(|| as_call(e)))
+        }
+        Expr::Array(_) | Expr::BinaryOp { .. } => Ok(arrays::of_integers(e)),
         Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
         Expr::Function(function) => {
             calls::refuse_star(function)?;
@@ -339,9 +343,8 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         }
         ("make_timestamptz", [parts @ .., zone]) if parts.len() == 6 => moment_of_parts(parts, Some(zone)),
         ("make_timestamptz", parts) if parts.len() == 6 => moment_of_parts(parts, None),
-        ("array_fill", [of, Expr::Array(ast::Array { elem, .. })]) if elem.len() == 1 => {
-            sql::parse::parse_expr(&format!("array_repeat({of}, {})", elem[0])).ok()
-        }
+        ("array_fill", [of, lengths]) => arrays::filled(of, lengths),
+        (name, _) if let Some(made) = arrays::with_integers(function, name) => Some(made),
         (name, []) if name.contains("_build_") => empty_json(name),
         ("uuid_generate_v4", []) => sql::parse::parse_expr("gen_random_uuid()").ok(),
         // The library's takes no zone.
@@ -353,10 +356,6 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             op: ast::BinaryOperator::Modulo,
             right: nested(b),
         }))),
-        ("array_dims", [array]) => {
-            let length = format!("nullif(list_length({array}, 1), 0)");
-            sql::parse::parse_expr(&format!("'[1:' || CAST({length} AS text) || ']'")).ok()
-        }
         // An array without elements has no dimension.
         ("array_length", [array, dimension]) => {
             sql::parse::parse_expr(&format!("CAST(nullif(list_length({array}, {dimension}), 0) AS integer)"))
@@ -427,12 +426,6 @@ fn east_as_minus(zone: &Expr) -> Expr {
     Expr::value(ast::Value::SingleQuotedString(turned))
 }
 
-/// `~x` of a whole number, in its own type.
-fn bitwise_not(e: &Expr) -> Option<Expr> {
-    let Expr::UnaryOp { op: ast::UnaryOperator::BitwiseNot, expr } = e else { return None };
-    sql::parse::parse_expr(&format!("(({expr}) # CAST(-1 AS smallint))")).ok()
-}
-
 /// What a function that builds JSON makes of nothing; `None` for others.
 fn empty_json(function: &str) -> Option<Expr> {
     let empty = match function {
@@ -460,6 +453,7 @@ fn part_of_address(part: &str, address: &Expr) -> Option<Expr> {
 fn rows_of_set(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     let text = match (name, arguments) {
         (crate::sets::SERIES, [_, _] | [_, _, _]) => format!("unnest({})", calls::list_of(arguments)?),
+        (calls::SUBSCRIPTS, given) => format!("unnest({})", calls::subscripts_of(given)?),
         (set, given) if crate::regexes::SETS.contains(&set) => {
             let given: Vec<String> = given.iter().map(ToString::to_string).collect();
             crate::regexes::unnested(set, &given)?

@@ -17,6 +17,7 @@ mod inference;
 mod json;
 mod kinds;
 mod lists;
+mod notes;
 mod operands;
 mod ours;
 mod plain;

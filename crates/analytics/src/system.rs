@@ -14,7 +14,11 @@ mod format_type;
 mod function_names;
 mod functions;
 mod kept_subqueries;
+mod opened;
+mod partition_functions;
+mod partitions;
 mod pg_tables;
+mod primary_keys;
 mod privileges;
 mod questions;
 mod reflection;
@@ -58,10 +62,16 @@ pub(super) fn table(context: &Context<'_>, name: &TableReference) -> Result<Opti
     if table == "pg_stat_activity" && matches!(name.schema(), None | Some("pg_catalog")) {
         return Ok(Some(Arc::new(activity::ActivityTable::new(context)?)));
     }
+    if matches!(name.schema(), None | Some("pg_catalog"))
+        && let Some(opened) = opened::OpenedTable::named(context, table)?
+    {
+        return Ok(Some(Arc::new(opened)));
+    }
     let made = match name.schema() {
         None | Some("pg_catalog") => pg_tables::make(context, table)
             .or_else(|| descriptions::make(context, table))
             .or_else(|| dump::tables::make(context, table))
+            .or_else(|| partitions::make(context, table))
             .or_else(|| triggers::make(context, table)),
         // The standard knows no materialized views, and other sessions' temporary tables are theirs.
         Some("information_schema") => {

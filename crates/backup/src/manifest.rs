@@ -40,6 +40,9 @@ pub struct Statement {
     pub sql: String,
     /// What comes behind it to say where a table lives.
     pub placement: Option<String>,
+    /// What comes behind both to say how a table is partitioned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partitioning: Option<String>,
 }
 
 /// A table's rows in a file.

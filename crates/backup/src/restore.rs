@@ -44,11 +44,11 @@ async fn load(
 ) -> anyhow::Result<()> {
     // PostgreSQL has no such setting, and takes all rows of a COPY in one transaction.
     _ = client.batch_execute(&format!("SET meridian.copy_batch_rows = {BATCH_ROWS}")).await;
-    for Statement { sql, placement } in &manifest.before {
-        let sql = match placement {
-            Some(placement) if !without_placement => format!("{sql} {placement}"),
-            _ => sql.clone(),
-        };
+    for Statement { sql, placement, partitioning } in &manifest.before {
+        let mut sql = sql.clone();
+        for part in placement.iter().filter(|_| !without_placement).chain(partitioning) {
+            sql.push_str(&format!(" {part}"));
+        }
         client.batch_execute(&sql).await.with_context(|| format!("run {sql}"))?;
     }
     for table in &manifest.tables {

@@ -3,6 +3,7 @@
 //! KEEPS: what is read is what `psql` reads for `\d`. Roles, their passwords and privileges are not part of it.
 
 mod comments;
+mod partitions;
 mod sequences;
 mod views;
 
@@ -21,6 +22,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// As an array of texts.
     options: Option<String>,
+    /// Of a partitioned table, how its rows are divided.
+    division: Option<String>,
 }
 
 pub struct Column {
@@ -50,7 +53,7 @@ const OURS: &str = "n.nspname NOT IN ('pg_catalog', 'information_schema', 'merid
 impl Schema {
     pub async fn read(client: &Client) -> anyhow::Result<Schema> {
         let mut schema = Schema { before: Vec::new(), tables: tables(client).await?, after: Vec::new() };
-        let plain = |sql: String| Statement { sql, placement: None };
+        let plain = |sql: String| Statement { sql, placement: None, partitioning: None };
         let names = format!("SELECT n.nspname FROM pg_catalog.pg_namespace n WHERE {OURS} ORDER BY 1");
         for row in texts(client, &names).await? {
             let [Some(name)] = &row[..] else { bail!("a schema has no name") };
@@ -75,11 +78,12 @@ impl Schema {
             schema.after.extend(made.indexes.into_iter().map(plain));
             later.extend(made.later.into_iter().map(plain));
         }
+        schema.before.extend(partitions::partitions(client).await?.into_iter().map(plain));
         // A foreign key needs a unique index of another table.
         schema.after.extend(later);
         let readers = views::readers(client, of_rows).await?;
         schema.after.extend(readers.made.into_iter().map(plain));
-        for view in relations(client, 'm').await? {
+        for view in relations(client, "c.relkind = 'm'").await? {
             schema
                 .after
                 .extend(indexes_of(client, &view).await?.into_iter().map(|index| plain(index.definition)));
@@ -98,21 +102,26 @@ impl Schema {
 
 /// Tables of users, in the order of their names.
 pub async fn tables(client: &Client) -> anyhow::Result<Vec<Table>> {
-    relations(client, 'r').await
+    // A partitioned table has the rows of its partitions.
+    relations(client, "c.relkind IN ('r', 'p') AND NOT c.relispartition").await
 }
 
-/// `kind`: as `pg_class.relkind`.
-async fn relations(client: &Client, kind: char) -> anyhow::Result<Vec<Table>> {
+/// `wanted`: a condition over `pg_class`.
+async fn relations(client: &Client, wanted: &str) -> anyhow::Result<Vec<Table>> {
     let sql = format!(
-        "SELECT c.oid, n.nspname, c.relname, c.reloptions FROM pg_catalog.pg_class c \
-         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = '{kind}' AND {OURS} ORDER BY 2, 3"
+        "SELECT c.oid, n.nspname, c.relname, c.reloptions, pg_catalog.pg_get_partkeydef(c.oid) \
+         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE {wanted} AND {OURS} ORDER BY 2, 3"
     );
     let mut tables = Vec::new();
     for row in texts(client, &sql).await? {
-        let [Some(oid), Some(schema), Some(name), options] = &row[..] else { bail!("a table has no name") };
+        let [Some(oid), Some(schema), Some(name), options, division] = &row[..] else {
+            bail!("a table has no name")
+        };
         let columns = columns(client, oid).await?;
-        let (oid, schema, name, options) = (oid.clone(), schema.clone(), name.clone(), options.clone());
-        tables.push(Table { oid, schema, name, columns, options });
+        let (oid, schema, name) = (oid.clone(), schema.clone(), name.clone());
+        let (options, division) = (options.clone(), division.clone());
+        tables.push(Table { oid, schema, name, columns, options, division });
     }
     Ok(tables)
 }
@@ -284,7 +293,9 @@ async fn made(client: &Client, table: &Table, sequences: &[Sequence]) -> anyhow:
     let indexes = indexes.filter(|index| !keys.contains(&index.name)).map(|index| index.definition).collect();
     let placement = options_of(&full_name, table.options.as_deref())?;
     let placement = (!placement.is_empty()).then_some(placement);
-    let table = Statement { sql: format!("CREATE TABLE {full_name} ({})", parts.join(", ")), placement };
+    let partitioning = table.division.as_ref().map(|by| format!("PARTITION BY {by}"));
+    let sql = format!("CREATE TABLE {full_name} ({})", parts.join(", "));
+    let table = Statement { sql, placement, partitioning };
     Ok(Made { table, indexes, later })
 }
 

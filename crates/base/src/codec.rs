@@ -6,8 +6,9 @@ use serde::{Serialize, de::DeserializeOwned};
 /// Version of everything that [`encode`] writes. A reader refuses any other. 2: commit records carry patches. 3: tables
 /// carry foreign keys, catalogs views and comments. 5: catalogs carry types. 6: indexes carry expressions
 /// and predicates. 7: catalogs carry domains. 8: catalogs carry functions and procedures. 9: catalogs carry databases, tables
-/// triggers; indexes are entered by programs. 10: roles and databases carry settings.
-pub const VERSION: u8 = 10;
+/// triggers; indexes are entered by programs. 10: roles and databases carry settings. 11: tables and views carry partitions,
+/// and epochs with a change of the catalog are merged in another way.
+pub const VERSION: u8 = 11;
 
 /// Why bytes could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

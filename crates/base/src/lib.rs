@@ -4,6 +4,7 @@
 //! serves anything; `base` only says what things *are*, so that `txn` (ordering) and `reads`
 //! (visibility) can work together without depending on each other.
 
+pub mod array_functions;
 pub mod check;
 pub mod codec;
 pub mod comments;
@@ -26,6 +27,7 @@ pub mod interval;
 pub mod json;
 pub mod key;
 pub mod order;
+pub mod partitioning;
 pub mod patience;
 pub mod patterns;
 pub mod process;

@@ -17,6 +17,7 @@ use crate::databases::{Database, DatabaseId, Databases};
 use crate::domain::Domain;
 use crate::enumeration::EnumType;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::partitioning::Partitioning;
 use crate::rng::fnv1a;
 use crate::roles::{RoleChange, Roles};
 use crate::routines::{Routine, Routines};
@@ -76,6 +77,8 @@ pub struct Table {
     pub triggers: Triggers,
     /// Columns that are of a domain, by their numbers. Their types are its base type.
     pub domains: BTreeMap<usize, Arc<Domain>>,
+    /// How `PARTITION BY` divides the rows; of a partition, how it divides its own.
+    pub partitioning: Option<Arc<Partitioning>>,
     pub placement: Placement,
 }
 

@@ -5,6 +5,7 @@
 
 use crate::enumeration::EnumType;
 use crate::error::SqlResult;
+use crate::partitioning::Partition;
 use crate::schema::{Catalog, Column, Identity, Placement, Table, stale_schema};
 use crate::{DataType, Datum, TableId};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,8 @@ pub struct View {
     /// Tables and views that it reads, with the columns of theirs that it may name.
     pub uses: BTreeMap<TableId, Vec<usize>>,
     pub check_option: CheckOption,
+    /// Of a partition, which rows of which table it has. Its query follows from that.
+    pub partition: Option<Partition>,
 }
 
 /// WITH CHECK OPTION: whether a row that is written through a view has to be one of the view's.
@@ -60,6 +63,7 @@ impl View {
             foreign: Default::default(),
             triggers: Default::default(),
             domains: Default::default(),
+            partitioning: None,
             placement: Placement::Replicated,
         }
     }

@@ -10,6 +10,8 @@ mod authentication;
 mod backups;
 #[path = "wire/bytes.rs"]
 mod bytes;
+#[path = "wire/changed_catalogs.rs"]
+mod changed_catalogs;
 #[path = "wire/clients.rs"]
 mod clients;
 #[path = "wire/clocks.rs"]
@@ -82,6 +84,8 @@ mod protocol;
 mod psql;
 #[path = "wire/raw.rs"]
 mod raw;
+#[path = "wire/read_only_blocks.rs"]
+mod read_only_blocks;
 #[path = "wire/reads.rs"]
 mod reads;
 #[path = "wire/receive_goods.rs"]
@@ -96,6 +100,8 @@ mod replicas;
 mod role_settings;
 #[path = "wire/roles.rs"]
 mod roles;
+#[path = "wire/row_locks.rs"]
+mod row_locks;
 #[path = "wire/rows_and_columns.rs"]
 mod rows_and_columns;
 #[path = "wire/scripts.rs"]

@@ -71,6 +71,7 @@ fn table() -> Table {
         foreign: Default::default(),
         triggers: Default::default(),
         domains: Default::default(),
+        partitioning: None,
         placement: Placement::Home(RegionId(0)),
     }
 }

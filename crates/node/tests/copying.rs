@@ -178,6 +178,7 @@ impl Cluster {
             foreign: Default::default(),
             triggers: Default::default(),
             domains: Default::default(),
+            partitioning: None,
             placement: Placement::HomeBy { column: 0, regions: RegionMap::Hash },
         };
         let actions = vec![SchemaAction::CreateTable(table)];

@@ -177,16 +177,7 @@ fn replacement(
             let Some(of) = element_type(of).and_then(|of| names::data_type(of).ok()) else { return Ok(None) };
             let of_each = |elem: Vec<Expr>| {
                 let typed = crate::parse::parse_expr(&format!("CAST(NULL AS {})", type_name(of)))?;
-                let elem = elem.into_iter().map(|e| match e {
-                    // Bound already, and cast to what it was declared as.
-                    Expr::Cast { ref data_type, .. }
-                        if names::data_type(data_type).is_ok_and(|is| is == of) =>
-                    {
-                        e
-                    }
-                    e => with_operand(&typed, e),
-                });
-                Ok(Some(Expr::Array(ast::Array { elem: elem.collect(), named: true })))
+                Ok(Some(Expr::Array(ast::Array { elem: cast_each(elem, &typed, of), named: true })))
             };
             match without_parentheses(expr) {
                 // An empty one needs its type.
@@ -214,6 +205,19 @@ fn replacement(
         }
         _ => None,
     })
+}
+
+/// Elements of an array, and of arrays in it, with a cast to a type.
+fn cast_each(elem: Vec<Expr>, cast: &Expr, of: DataType) -> Vec<Expr> {
+    let each = elem.into_iter().map(|e| match e {
+        Expr::Array(ast::Array { elem, named }) => {
+            Expr::Array(ast::Array { elem: cast_each(elem, cast, of), named })
+        }
+        // Bound already, and cast to what it was declared as.
+        Expr::Cast { ref data_type, .. } if names::data_type(data_type).is_ok_and(|is| is == of) => e,
+        e => with_operand(cast, e),
+    });
+    each.collect()
 }
 
 fn without_parentheses(e: &mut Expr) -> &mut Expr {

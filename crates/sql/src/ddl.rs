@@ -7,6 +7,7 @@ mod alter_table;
 mod comments;
 mod create_table;
 mod databases;
+mod defaults;
 mod dependents;
 mod domains;
 mod foreign_keys;
@@ -15,8 +16,10 @@ mod grants;
 pub mod indexes;
 mod kept_texts;
 mod later;
+mod leaving;
 mod like;
 mod materialized;
+mod partitions;
 mod permission;
 pub mod placement;
 mod role_settings;
@@ -33,6 +36,8 @@ pub use databases::{DatabaseChange, Vacated, plan_database};
 pub use foreign_keys::definition as foreign_key_definition;
 pub use indexes::without_index;
 pub use later::{Building, Checking, Later};
+pub use leaving::{drop_temporary, lose_defaults};
+pub use partitions::PartitionRows;
 pub use role_settings::{KnownSettings, setting_text};
 pub use roles::Secrets;
 pub use views::Shapes;
@@ -43,10 +48,11 @@ use crate::lower::{Lowering, Refusal, bind};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
+use base::identifier::first_free;
 use base::roles::{Object, Standing};
 use base::schema::{Catalog, Check, SchemaAction, Sequence, Table};
 use base::topology::Topology;
-use base::views::View;
+use base::views::{Relation, View};
 use base::{Datum, RegionId, SqlError, TableId};
 use sqlparser::ast::{self, Statement};
 use std::sync::Arc;
@@ -81,6 +87,8 @@ pub struct Ddl {
     pub notices: Vec<(SqlState, String)>,
     /// A table whose rows are written into another one, which takes its place.
     pub rewrites: Option<Rewrite>,
+    /// Rows of partitions that come and go.
+    pub partition_rows: Vec<PartitionRows>,
     /// What follows the change in transactions of their own. If the table has few rows it is better done with the change:
     /// [`Ddl::at_once`].
     pub later: Option<Later>,
@@ -146,8 +154,9 @@ pub fn plan(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
 
 fn plan_over_types(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
     let planned = context.with_temporary_schema(plan_change(context, statement)?)?;
-    let permitted = context.permit(planned)?;
-    let kept = context.keep_routines(statement, permitted)?;
+    let permitted = context.permit(context.with_partitions(planned)?)?;
+    let counted = context.drop_counted_domains(statement, permitted)?;
+    let kept = context.keep_routines(statement, counted)?;
     let kept = context.keep_triggers(statement, kept)?;
     let kept = context.keep_views(statement, kept)?;
     let mut ddl = context.keep_defaults(statement, kept)?;
@@ -223,13 +232,10 @@ impl DdlContext<'_> {
         names::find_table(self.catalog, self.search_path, self.database, name)
     }
 
-    /// A name that no relation of the schema has: `base`, `base1`, …
-    fn free_name(&self, schema: &str, base: String, taken: &[String]) -> String {
-        let is_taken = |name: &String| taken.contains(name) || self.relation_exists(schema, name);
-        if !is_taken(&base) {
-            return base;
-        }
-        (1..).map(|n| format!("{base}{n}")).find(|name| !is_taken(name)).expect("numbers do not end")
+    /// A name of these parts that no relation of the schema has: `t_a_key`, `t_a_key1`, …
+    fn free_name(&self, schema: &str, parts: [&str; 3], taken: &[String]) -> String {
+        let is_taken = |name: &str| taken.iter().any(|t| t == name) || self.relation_exists(schema, name);
+        first_free(parts, |name| !is_taken(name))
     }
 
     fn relation_exists(&self, schema: &str, name: &str) -> bool {
@@ -341,6 +347,11 @@ impl DdlContext<'_> {
             Ok(table) => Ok(vec![SchemaAction::DropTable(table.id)]),
             Err(mut e) => {
                 if let Ok(found) = self.find_relation(name) {
+                    if let Relation::View(view) = found
+                        && view.partition.is_some()
+                    {
+                        return Ok(self.drop_partition(view));
+                    }
                     return Err(self.not_a(found.shape(), "table"));
                 }
                 e.message = e.message.replacen("relation", "table", 1);

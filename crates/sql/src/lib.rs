@@ -19,6 +19,7 @@ pub mod materialized;
 pub mod names;
 pub mod panics;
 pub mod parse;
+pub mod partitions;
 pub mod places;
 pub mod privileges;
 pub mod routines;

@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod aggregate;
+mod arrays;
 pub mod bind;
 mod computed_keys;
 pub mod expr;
@@ -16,6 +17,7 @@ pub mod join;
 mod json;
 pub mod keys;
 pub mod modify;
+mod partition;
 pub mod scope;
 pub mod select;
 mod texts;

@@ -63,9 +63,9 @@ pub fn shapes(catalog: &Catalog) -> impl Iterator<Item = &Arc<Table>> {
 
 /// What a relation is called in errors.
 pub fn kind(catalog: &Catalog, found: &Table) -> &'static str {
-    match (catalog.tables.contains_key(&found.id), catalog.views.contains_key(&found.id)) {
-        (true, true) => "materialized view",
-        (false, _) => "view",
+    match (catalog.tables.contains_key(&found.id), catalog.views.get(&found.id)) {
+        (true, Some(_)) => "materialized view",
+        (false, view) if view.is_none_or(|view| view.partition.is_none()) => "view",
         _ => "table",
     }
 }

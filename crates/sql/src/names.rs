@@ -54,7 +54,7 @@ pub fn listed(text: &str) -> Option<Vec<String>> {
 }
 
 /// A quoted name up to its end, and what comes behind it.
-fn until_quote(text: &str) -> Option<(String, &str)> {
+pub(crate) fn until_quote(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = text;
     loop {

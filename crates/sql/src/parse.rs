@@ -10,25 +10,32 @@ mod comments;
 mod complexity;
 mod constraints;
 mod databases;
+mod deferrals;
 mod dialect;
 mod do_blocks;
 mod domains;
+mod early_locks;
 mod fetch_first;
 mod groups;
 mod identities;
 mod inference;
 mod likes;
+mod long_names;
 mod materialized;
 mod merges;
 mod overriding;
+mod partitions;
 mod reindex;
 mod roles;
 mod routines;
 mod row_locks;
 mod sequences;
+mod signs;
 mod spellings;
 mod storage;
+mod subscripts;
 mod triggers;
+mod trims;
 mod types;
 mod waits;
 
@@ -46,6 +53,7 @@ pub use likes::{Like, like_of};
 pub use materialized::{Refresh, asks_for_data, refresh_of};
 pub use merges::{DEFAULT_VALUES, NOTHING};
 pub use overriding::{Overriding, overriding};
+pub use partitions::{attached_index, attached_to, detached};
 pub use reindex::{Indexed, Reindex, reindex};
 pub use routines::{
     AlterRoutine, Body as RoutineBody, CreateRoutine, Declared, DeclaredResult, RoutineKind,
@@ -79,18 +87,32 @@ const RECURSION_PER_LEVEL: usize = 5;
 /// Begins names that stand for what only this program says; no client can say them.
 pub const OWN_NAMES: char = '\u{f8ff}';
 
-/// The statements of a client's text, in order. Errors: those of [`parse`], 42602 for a name of this program's own.
-pub fn parse_request(sql: &str) -> SqlResult<Vec<Statement>> {
-    let statements = parse(sql)?;
+/// What a client's text says.
+pub struct Request {
+    /// In order.
+    pub statements: Vec<Statement>,
+    /// What is told of names that are too long and were cut.
+    pub notices: Vec<String>,
+}
+
+/// The statements of a client's text. Errors: those of [`parse`], 42602 for a name of this program's own.
+pub fn request(sql: &str) -> SqlResult<Request> {
+    let mut tokens = tokens_of(sql)?;
+    let notices = long_names::cut_all(&mut tokens);
+    let statements = parse_tokens(sql, tokens)?;
     if sql.contains(OWN_NAMES) {
         refuse_own_names(sql)?;
     }
-    Ok(statements)
+    Ok(Request { statements, notices })
+}
+
+/// The same of a function's body, where nothing is told.
+pub fn parse_request(sql: &str) -> SqlResult<Vec<Statement>> {
+    Ok(request(sql)?.statements)
 }
 
 fn refuse_own_names(sql: &str) -> SqlResult<()> {
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location();
-    let tokens = tokens.map_err(|e| syntax_error(sql, &ParserError::from(e)))?;
+    let tokens = tokens_of(sql)?;
     let is_own = |t: &&TokenWithSpan| matches!(&t.token, Token::Word(word) if word.value.contains(OWN_NAMES));
     let Some(own) = tokens.iter().find(is_own) else { return Ok(()) };
     Err(SqlError::new(SqlState(*b"42602"), format!("invalid name {}", own.token))
@@ -101,10 +123,15 @@ fn refuse_own_names(sql: &str) -> SqlResult<()> {
 /// The statements of a text, in order. Errors: 42601 with the place and what was found there; 54001 for what is nested
 /// too deeply or can be read in too many ways; 57014 if the statement was canceled meanwhile.
 pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
-    let failed = |e: ParserError| syntax_error(sql, &e);
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
-        .tokenize_with_location()
-        .map_err(|e| failed(ParserError::from(e)))?;
+    parse_tokens(sql, tokens_of(sql)?)
+}
+
+fn tokens_of(sql: &str) -> SqlResult<Vec<TokenWithSpan>> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location();
+    tokens.map_err(|e| syntax_error(sql, &ParserError::from(e)))
+}
+
+fn parse_tokens(sql: &str, tokens: Vec<TokenWithSpan>) -> SqlResult<Vec<Statement>> {
     let blank = |t: &Token| matches!(t, Token::Whitespace(_) | Token::SemiColon | Token::EOF);
     if tokens.iter().all(|t| blank(&t.token)) {
         return Ok(Vec::new());
@@ -113,13 +140,15 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
     complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
     let tokens = fetch_first::known(do_blocks::known(triggers::known(routines::known(tokens))));
+    let tokens = partitions::known(tokens);
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
-    let tokens = inference::known(row_locks::known(merges::known(tokens)));
+    let tokens = inference::known(early_locks::known(row_locks::known(merges::known(tokens))));
     let tokens = materialized::known(sequences::known(reindex::known(tokens)));
     let tokens = check_options::known(types::known(domains::known(databases::known(tokens))));
-    let tokens = identities::known(likes::known(waits::known(tokens)?)?);
+    let tokens = identities::known(likes::known(waits::known(trims::known(deferrals::known(tokens)))?)?);
     let tokens = asides::with_plain_strings(storage::known(asides::known(groups::enclosed(tokens))));
+    let have_signs = signs::meet(&tokens);
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {
         Parser::new(dialect)
@@ -128,14 +157,20 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Statement>> {
             .parse_statements()
     });
     let mut statements = parsed.map_err(|failure| match failure {
-        Failure::Syntax(error) => failed(error),
+        Failure::Syntax(error) => syntax_error(sql, &error),
         Failure::TooComplex => too_deep(),
         Failure::Interrupted(error) => error,
     })?;
     statements.iter().try_for_each(refuse_wrapped)?;
     statements.iter().try_for_each(routines::check)?;
     statements.iter().try_for_each(triggers::check)?;
+    if have_signs {
+        statements.iter_mut().for_each(signs::apart);
+    }
     statements.iter_mut().for_each(chains::balance);
+    if sql.contains('[') {
+        statements.iter_mut().for_each(subscripts::with_whole_names);
+    }
     Ok(statements)
 }
 
@@ -173,11 +208,15 @@ pub fn parse_expr(sql: &str) -> SqlResult<Expr> {
             .with_tokens_with_locations(tokens)
             .parse_expr()
     });
-    parsed.map_err(|failure| match failure {
+    let mut parsed = parsed.map_err(|failure| match failure {
         Failure::Syntax(error) => wrong(error),
         Failure::TooComplex => too_deep(),
         Failure::Interrupted(error) => error,
-    })
+    })?;
+    if sql.contains('[') {
+        subscripts::with_whole_names(&mut parsed);
+    }
+    Ok(parsed)
 }
 
 /// FETCH in the one form that the parser knows: with a direction, its number, and FROM. MOVE becomes a FETCH

@@ -6,7 +6,7 @@
 //! KEEPS: a schema of this kind is found by its name only where it is on the search path, so other sessions reach nothing
 //! in it; no two sessions, nor two lives of a node, have one name.
 
-use base::schema::{Catalog, SchemaAction, Sequence};
+use base::schema::{Catalog, SchemaAction};
 use base::{NodeId, TableId};
 
 /// What every session calls its own schema.
@@ -119,28 +119,6 @@ pub fn without_others(catalog: &Catalog, search_path: &[String]) -> Option<Catal
     shown.views.retain(|_, view| !is_other(&view.shape.schema));
     shown.sequences.retain(|_, sequence| !is_other(&sequence.schema));
     Some(shown)
-}
-
-/// Drops schemas of temporary tables with all that is in them.
-pub fn dropped(catalog: &Catalog, is_gone: impl Fn(&str) -> bool) -> Vec<SchemaAction> {
-    let schemas: Vec<&String> = catalog.schemas.iter().filter(|s| is_temporary(s) && is_gone(s)).collect();
-    if schemas.is_empty() {
-        return Vec::new();
-    }
-    let is_in = |schema: &String| schemas.contains(&schema);
-    let views = catalog.views.values().filter(|view| is_in(&view.shape.schema));
-    let tables = catalog.tables.values().filter(|table| is_in(&table.schema));
-    // A table's own sequences go with it.
-    let is_free = |s: &&std::sync::Arc<Sequence>| {
-        let owner = s.owner.and_then(|(table, _)| catalog.table(table));
-        is_in(&s.schema) && !owner.is_some_and(|table| is_in(&table.schema))
-    };
-    let sequences = catalog.sequences.values().filter(is_free);
-    let mut actions: Vec<SchemaAction> = views.map(|view| SchemaAction::DropView(view.shape.id)).collect();
-    actions.extend(sequences.map(|sequence| SchemaAction::DropSequence(sequence.id)));
-    actions.extend(tables.map(|table| SchemaAction::DropTable(table.id)));
-    actions.extend(schemas.into_iter().map(|schema| SchemaAction::DropSchema(schema.clone())));
-    actions
 }
 
 #[cfg(test)]

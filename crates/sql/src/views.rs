@@ -8,15 +8,16 @@
 
 mod qualify;
 mod simple;
+mod written;
 
 use crate::generators::Generators;
 use crate::names;
 use crate::privileges::Check;
 use crate::walk::{self, WalkMut};
-use base::TableId;
 use base::error::{SqlError, SqlResult, SqlState};
-use base::schema::Catalog;
+use base::schema::{Catalog, Table};
 use base::views::{Relation, View};
+use base::{DataType, TableId};
 use sqlparser::ast::{self, Ident, ObjectName, Query, SetExpr, Statement, TableFactor, VisitorMut};
 use sqlparser::keywords::{RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_ALIAS};
 use sqlparser::tokenizer::Token;
@@ -25,6 +26,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 pub use qualify::qualify;
+pub use written::show_in_subqueries;
 
 /// Views that one statement reads at most, counting each time that one is read.
 const VIEWS_MAX: usize = 1_000;
@@ -37,8 +39,9 @@ pub struct Expanded {
     pub statement: Statement,
     /// Tables that it reads with the rights of the views' owners.
     pub tables: BTreeSet<TableId>,
-    /// Views whose conditions the rows have to fulfil that it writes: the last columns of what it returns tell.
-    pub checked: Vec<String>,
+    /// Views whose conditions the rows have to fulfil that it writes: the last columns of what it returns tell. The error
+    /// for each.
+    pub checked: Vec<SqlError>,
 }
 
 impl Expanded {
@@ -126,7 +129,12 @@ fn with_owner<T>(
     work: impl FnOnce(&Check<'_>) -> SqlResult<T>,
 ) -> SqlResult<T> {
     let roles = &check.catalog.roles;
-    let owner = roles.standing(roles.owner_of(&base::roles::Object::Relation(view.shape.id)));
+    // A partition is read with the right to read it alone.
+    let owner = match view.partition {
+        Some(_) => base::roles::ROOT,
+        None => roles.owner_of(&base::roles::Object::Relation(view.shape.id)),
+    };
+    let owner = roles.standing(owner);
     work(&Check { standing: &owner, ..*check })
 }
 
@@ -270,6 +278,12 @@ impl Expansion<'_> {
         let known = handed_out.unwrap_or(origin.value);
         let is_called = handed_out.is_some();
         let owner = sequence.owner.and_then(|(table, column)| Some((check.catalog.table(table)?, column)));
+        // A sequence may belong to a column that it cannot count.
+        let is_counted = |(table, column): &(&Arc<Table>, usize)| {
+            let data_type = table.columns[*column].data_type;
+            matches!(data_type, DataType::SmallInt | DataType::Integer | DataType::BigInt)
+        };
+        let owner = owner.filter(is_counted);
         let query = match owner {
             None => format!("SELECT {known} AS last_value, 0 AS log_cnt, {is_called} AS is_called"),
             Some((table, column)) => {

@@ -142,6 +142,7 @@ impl TableSpec {
             foreign: Default::default(),
             triggers: Default::default(),
             domains: Default::default(),
+            partitioning: None,
             placement,
         }
     }

@@ -55,7 +55,10 @@ pub(super) fn named(
 ) -> Result<Int64Array> {
     let one = |name: String| match function {
         "meridian_regclass" => relation_named(context, &name).map(Some),
-        "to_regclass" => Ok(relation_named(context, &name).ok()),
+        "to_regclass" => match relation_named(context, &name) {
+            Err(error) if error.state == SqlState::UNDEFINED_TABLE => Ok(None),
+            found => found.map(Some),
+        },
         "to_regtype" => Ok(type_named(context, &name)),
         _ => match name.parse().ok().or_else(|| type_named(context, &name)) {
             Some(found) => Ok(Some(found)),
@@ -171,35 +174,56 @@ pub(super) fn size_shown(bytes: i64) -> String {
     format!("{} PB", (halves + halves.signum()) / 2)
 }
 
-/// The object id of a relation by its name as text, or of a number as text. Errors: 42P01.
+/// `pg_get_serial_sequence`: the sequence that counts a column. Errors: 42P01, 42703.
+pub(super) fn serial_sequence(context: &Context<'_>, table: &str, column: &str) -> SqlResult<Option<String>> {
+    let number = match relation_named(context, table) {
+        // Another session's is shown under a name that nobody else finds.
+        Err(error) if error.state == SqlState::UNDEFINED_TABLE && sql::temporary::is_temporary(table) => {
+            return Ok(None);
+        }
+        found => found?,
+    };
+    let table = match object(context, number) {
+        Some(Object::Table(table)) => table,
+        Some(Object::View(view)) => &view.shape,
+        _ => return Ok(None),
+    };
+    let at = table.column_named(column).filter(|at| !table.columns[*at].hidden).ok_or_else(|| {
+        let told = format!("column \"{column}\" of relation \"{}\" does not exist", table.name);
+        SqlError::new(SqlState::UNDEFINED_COLUMN, told)
+    })?;
+    let mut sequences = context.catalog.sequences.values();
+    let owned = sequences.find(|sequence| sequence.owner == Some((table.id, at)));
+    let called = base::identifier::quoted;
+    Ok(owned.map(|sequence| format!("{}.{}", called(&sequence.schema), called(&sequence.name))))
+}
+
+/// The object id of a relation by its name as text, or of a number as text. Errors: 42P01, and those of a name.
 pub(super) fn relation_named(context: &Context<'_>, text: &str) -> SqlResult<i64> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }
-    let parts: Vec<String> = text.split('.').map(sql::catalog::unquoted).collect();
-    let (name, before) = parts.split_last().expect("a split text has a part");
-    let written = before.last().map(String::as_str);
-    let schemas: Vec<&str> = sql::temporary::schemas(written, context.search_path).collect();
+    let (written, name) = sql::catalog::written_name(context.catalog, text)?;
+    let schemas: Vec<&str> = sql::temporary::schemas(written.as_deref(), context.search_path).collect();
     let catalog = context.catalog;
     let found = schemas.iter().find_map(|schema| {
-        let sequence = || catalog.sequences.values().find(|s| s.schema == *schema && s.name == *name);
-        let relation = catalog.relation_named(schema, name).map(|relation| relation.shape().id);
-        let index = || catalog.index_named(schema, name).map(|(_, index)| index.id);
+        let sequence = || catalog.sequences.values().find(|s| s.schema == *schema && s.name == name);
+        let relation = catalog.relation_named(schema, &name).map(|relation| relation.shape().id);
+        let index = || catalog.index_named(schema, &name).map(|(_, index)| index.id);
         relation.or_else(|| sequence().map(|sequence| sequence.id)).or_else(index)
     });
     // A primary key has no id of its own.
     let of_key = || {
         let has_it = |t: &&std::sync::Arc<Table>| {
-            has_primary_key(t) && t.primary_key_name == *name && schemas.contains(&t.schema.as_str())
+            has_primary_key(t) && t.primary_key_name == name && schemas.contains(&t.schema.as_str())
         };
         catalog.tables.values().find(has_it).map(|table| primary_key_oid(table))
     };
-    let is_catalog = parts.len() == 1 || parts[0] == "pg_catalog";
+    let is_catalog = written.as_deref().is_none_or(|schema| schema == "pg_catalog");
     let known = || {
         let mut catalogs = CATALOGS.iter().chain(OTHER_CATALOGS).filter(|_| is_catalog);
         catalogs.find(|(known, _)| *known == name).map(|(_, number)| *number)
     };
-    found.map(oid).or_else(of_key).or_else(known).map(i64::from).ok_or_else(|| {
-        SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{text}\" does not exist"))
-    })
+    let number = found.map(oid).or_else(of_key).or_else(known).map(i64::from);
+    number.ok_or_else(|| sql::catalog::undefined(written.as_deref(), &name))
 }

@@ -16,6 +16,7 @@ const CONSTRAINT: u32 = 2606;
 const DATABASES: u32 = 1262;
 const ROLES: u32 = 1260;
 const PROC: u32 = 1255;
+const TYPE: u32 = 1247;
 
 /// What a comment is about: a catalog, an object of it, a column of that.
 type Place = (u32, u32, u32);
@@ -28,6 +29,7 @@ fn place(context: &Context<'_>, what: &Commented) -> Option<Place> {
         Commented::Object(Object::Relation(id)) if context.catalog.trigger(*id).is_some() => {
             (TRIGGER, oid(*id), 0)
         }
+        Commented::Object(Object::Relation(id)) if context.catalog.types.contains(*id) => (TYPE, oid(*id), 0),
         Commented::Object(Object::Relation(id)) => (CLASS, oid(*id), 0),
         Commented::Object(Object::Column(id, column)) => (CLASS, oid(*id), column + 1),
         Commented::Object(Object::Schema(name)) => (NAMESPACE, schema_oid(context, name), 0),
@@ -92,6 +94,7 @@ pub(super) fn of(context: &Context<'_>, object: i64, column: i64, catalog: Optio
         Some("pg_namespace") => Some(NAMESPACE),
         Some("pg_proc") => Some(PROC),
         Some("pg_trigger") => Some(TRIGGER),
+        Some("pg_type") => Some(TYPE),
         Some("pg_constraint") => Some(CONSTRAINT),
         Some("pg_database") => Some(DATABASES),
         Some("pg_authid") => Some(ROLES),

@@ -5,7 +5,7 @@ use super::domains::{self, check_definition};
 use super::function_names::FUNCTIONS;
 use super::pg_tables::{Object, elements, object};
 use super::privileges::{self, Named};
-use super::{reflection, routines, settings, sizes, triggers};
+use super::{partitions, reflection, routines, settings, sizes, triggers};
 use crate::cluster::ReplicaCommand;
 use crate::context::{Context, OwnedContext};
 use base::roles::RoleId;
@@ -152,6 +152,7 @@ impl ScalarUDFImpl for CatalogFunction {
                         "current_setting" => self.setting(&arrays, row)?,
                         "set_config" => self.unchanged(&arrays, row)?,
                         "meridian_replica" => self.command_replica(&arrays, row)?,
+                        "pg_get_serial_sequence" => self.serial_sequence(&arrays, row)?,
                         _ => self.text(&arrays, row),
                     });
                 }
@@ -242,10 +243,11 @@ impl CatalogFunction {
         Ok(word(arrays, 1, row))
     }
 
-    /// The number of an encoding, or bytes of what an argument means. Errors: 42P01, 3D000.
+    /// The number of an encoding or of a relation, or bytes of what an argument means. Errors: 42P01, 3D000.
     fn number(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
         match self.name {
             "pg_char_to_encoding" => Ok(word(arrays, 0, row).map(|name| definitions::encoding_named(&name))),
+            "pg_partition_root" => self.partition_root(arrays, row),
             _ => self.size(arrays, row),
         }
     }
@@ -263,6 +265,14 @@ impl CatalogFunction {
         bytes.map_err(external)
     }
 
+    /// `pg_partition_root` of a number or a name. Errors: 42P01.
+    fn partition_root(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
+        let context = self.asked.context();
+        let Some(name) = word(arrays, 0, row) else { return Ok(None) };
+        let relation = definitions::relation_named(&context, &name).map_err(external)?;
+        Ok(partitions::root(&context, relation))
+    }
+
     fn next_value(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<i64>> {
         let Some(name) = word(arrays, 0, row) else { return Ok(None) };
         sql::catalog::find_sequence(&self.asked.catalog, &self.asked.search_path, &name)
@@ -271,6 +281,13 @@ impl CatalogFunction {
                 sql::given::within(&self.asked.given, || generators.next_value(sequence)).map(Some)
             })
             .map_err(external)
+    }
+
+    fn serial_sequence(&self, arrays: &[ArrayRef], row: usize) -> Result<Option<String>> {
+        let (Some(table), Some(column)) = (word(arrays, 0, row), word(arrays, 1, row)) else {
+            return Ok(None);
+        };
+        definitions::serial_sequence(&self.asked.context(), &table, &column).map_err(external)
     }
 
     /// `meridian_replica(command, node)`: what was done. Errors: 42501, 22023.
@@ -381,13 +398,15 @@ impl CatalogFunction {
                 _ => None,
             },
             "pg_get_triggerdef" => triggers::told(&context, number(arrays, 0, row)?, flag(arrays, 1, row)),
-            "meridian_column_default" => match named()? {
-                Object::Table(t) => {
-                    let at = usize::try_from(number(arrays, 1, row)? - 1).ok()?;
-                    t.columns.get(at)?.default.clone()
-                }
-                _ => None,
-            },
+            "meridian_column_default" => {
+                let table = match named()? {
+                    Object::Table(table) => table,
+                    Object::View(view) => &view.shape,
+                    _ => return None,
+                };
+                let column = table.columns.get(usize::try_from(number(arrays, 1, row)? - 1).ok()?)?;
+                partitions::shown(context.catalog, table, column).default.clone()
+            }
             "meridian_identity" => match named()? {
                 Object::Table(t) => reflection::identity_options(&context, t, &word(arrays, 1, row)?),
                 _ => None,
@@ -408,7 +427,9 @@ impl CatalogFunction {
                 privileges::default_list(&context, &word(arrays, 0, row)?, owner?)
             }
             "pg_get_viewdef" => match named()? {
-                Object::View(view) => Some(super::views_of_users::definition(view)),
+                Object::View(view) if view.partition.is_none() => {
+                    Some(super::views_of_users::definition(view))
+                }
                 Object::Table(table) => {
                     let view = sql::materialized::of(context.catalog, table.id)?;
                     Some(super::views_of_users::definition(view))
@@ -417,6 +438,7 @@ impl CatalogFunction {
             },
             "meridian_column_privileges" => match named()? {
                 Object::Table(t) => privileges::of_columns(&context, t, "\n"),
+                Object::View(view) => privileges::of_columns(&context, &view.shape, "\n"),
                 _ => None,
             },
             "pg_get_expr" => {
@@ -431,6 +453,9 @@ impl CatalogFunction {
             "meridian_relation_name" => {
                 let id = number(arrays, 0, row)?;
                 Some(definitions::relation_shown(&context, id))
+            }
+            name if partitions::FUNCTIONS.contains(&name) => {
+                partitions::told(&context, name, number(arrays, 0, row)?)
             }
             name if routines::FUNCTIONS.contains(&name) => {
                 routines::told(&context, name, number(arrays, 0, row)?, flag(arrays, 1, row))
@@ -447,18 +472,6 @@ impl CatalogFunction {
             // Tables lie where the server's directory is.
             "pg_tablespace_location" => Some(String::new()),
             "pg_size_pretty" => number(arrays, 0, row).map(definitions::size_shown),
-            "pg_get_serial_sequence" => {
-                let (table, column) = (word(arrays, 0, row)?, word(arrays, 1, row)?);
-                let (schema, table) = sql::catalog::written_name(&table);
-                let table = sql::temporary::schemas(schema.as_deref(), &self.asked.search_path)
-                    .find_map(|s| self.asked.catalog.table_named(s, &table))?;
-                let at = table.column_named(&column)?;
-                let owned = |s: &&Arc<base::schema::Sequence>| s.owner == Some((table.id, at));
-                self.asked.catalog.sequences.values().find(owned).map(|s| {
-                    let quoted = base::identifier::quoted;
-                    format!("{}.{}", quoted(&s.schema), quoted(&s.name))
-                })
-            }
             _ => None,
         }
     }

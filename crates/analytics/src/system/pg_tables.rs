@@ -1,19 +1,23 @@
 //! `pg_catalog` tables about what users made.
 
+mod class;
 mod cluster;
 mod depend;
 mod keys;
 mod listings;
 
+use super::primary_keys::FIRST_PRIMARY_KEY;
+pub(super) use super::primary_keys::{has_primary_key, primary_key_oid};
 use super::type_descriptions::type_length;
-use super::{Made, array_of, privileges, texts};
+use super::{Made, array_of, partitions, privileges, texts};
 use crate::context::Context;
 use base::domain::Domain;
 use base::rng::fnv1a;
 use base::roles::{Object as Owned, Privileges};
-use base::schema::{AccessMethod, Identity, Index, Table};
-use base::views::{CheckOption, View};
+use base::schema::{Identity, Index, Table};
+use base::views::View;
 use base::{DataType, Datum, TableId};
+use class::class;
 use cluster::{available_extensions, database, settings, tablespace};
 pub(super) use keys::elements;
 use keys::{constraint, index, keys};
@@ -38,7 +42,6 @@ const FIRST_SCHEMA: u32 = 0x2000_0000;
 /// So many numbers follow from names of schemas of temporary tables.
 const FIRST_TEMPORARY: u32 = 0x3000_0000;
 const TEMPORARY_MAX: u32 = 0x1000_0000;
-const FIRST_PRIMARY_KEY: u32 = 0x4000_0000;
 const FIRST_CHECK: u32 = 0x6000_0000;
 const CHECK_NUMBERS: u32 = 0x2000_0000;
 const CHECKS_MAX: usize = 128;
@@ -106,10 +109,6 @@ pub(super) fn schema_oid(context: &Context<'_>, name: &str) -> u32 {
     }
 }
 
-pub(super) fn primary_key_oid(table: &Table) -> u32 {
-    FIRST_PRIMARY_KEY + table.id.0
-}
-
 pub(super) fn check_oid(table: &Table, nth: usize) -> u32 {
     constraint_oid(table.id, nth)
 }
@@ -125,12 +124,8 @@ pub(super) fn foreign_key_oid(table: &Table, nth: usize) -> u32 {
     check_oid(table, nth + CHECKS_MAX)
 }
 
-/// Whether the primary key was declared.
-pub(super) fn has_primary_key(table: &Table) -> bool {
-    !table.primary_key.iter().any(|c| table.columns[*c].hidden)
-}
-
 /// What an object id names.
+#[derive(Clone, Copy)]
 pub(super) enum Object<'a> {
     Table(&'a Arc<Table>),
     PrimaryKey(&'a Arc<Table>),
@@ -149,7 +144,8 @@ pub(super) fn object<'a>(context: &Context<'a>, number: i64) -> Option<Object<'a
         if let Some(domain) = context.catalog.types.domains.get(&TableId(table)) {
             return Some(Object::OfDomain(domain, nth));
         }
-        let table = context.catalog.table(TableId(table))?;
+        // A partition has the checks of its table.
+        let table = sql::partitions::root(context.catalog, TableId(table))?;
         return Some(match nth.checked_sub(CHECKS_MAX) {
             None => Object::Check(table, nth),
             Some(nth) => Object::ForeignKey(table, nth),
@@ -193,143 +189,6 @@ pub(super) fn has_triggers(context: &Context<'_>, table: &Table) -> bool {
         || context.catalog.referencing(table).next().is_some()
 }
 
-fn class(context: &Context<'_>) -> Made {
-    let mut made = Made::new(&[
-        ("oid", OID),
-        ("relname", TEXT),
-        ("relnamespace", OID),
-        ("reltype", OID),
-        ("reloftype", OID),
-        ("relowner", OID),
-        ("relam", OID),
-        ("relfilenode", OID),
-        ("reltablespace", OID),
-        ("relpages", INT),
-        ("reltuples", DataType::Real),
-        ("relallvisible", INT),
-        ("reltoastrelid", OID),
-        ("relhasindex", BOOL),
-        ("relisshared", BOOL),
-        ("relpersistence", TEXT),
-        ("relkind", TEXT),
-        ("relnatts", SMALL),
-        ("relchecks", SMALL),
-        ("relhasrules", BOOL),
-        ("relhastriggers", BOOL),
-        ("relhassubclass", BOOL),
-        ("relrowsecurity", BOOL),
-        ("relforcerowsecurity", BOOL),
-        ("relispopulated", BOOL),
-        ("relreplident", TEXT),
-        ("relispartition", BOOL),
-        ("relrewrite", OID),
-        ("reloptions", texts()),
-        ("relpartbound", TEXT),
-        ("relacl", TEXT),
-    ]);
-    let materialized = |id| sql::materialized::of(context.catalog, id);
-    let mut add =
-        |number: u32, name: &str, schema: &str, kind: &str, columns: usize, checks: usize, indexed: bool| {
-            let (options, triggers) = match object(context, i64::from(number)) {
-                Some(Object::Table(table)) => (placed(context, table), has_triggers(context, table)),
-                Some(Object::View(view)) => (of_view(view), false),
-                _ => (Datum::Null, false),
-            };
-            // An index is its table's.
-            let relation = match object(context, i64::from(number)) {
-                Some(Object::PrimaryKey(table) | Object::Index(table, _)) => table.id,
-                _ => TableId(number.saturating_sub(FIRST_OID)),
-            };
-            let (id, relation) = (relation, Owned::Relation(relation));
-            let list = match kind {
-                "r" | "v" | "m" => privileges::list(context, &relation, Privileges::OF_TABLE),
-                "S" => privileges::list(context, &relation, Privileges::OF_SEQUENCE),
-                _ => Datum::Null,
-            };
-            let access = match kind {
-                "r" | "m" => HEAP,
-                "i" => match object(context, i64::from(number)) {
-                    Some(Object::Index(_, index)) if index.form.method == AccessMethod::Hash => HASH,
-                    _ => BTREE,
-                },
-                _ => 0,
-            };
-            let no = || Datum::Bool(false);
-            made.rows.push(vec![
-                int(number),
-                text(name),
-                int(schema_oid(context, schema)),
-                int(0),
-                int(0),
-                int(context.catalog.roles.owner_of(&relation).0),
-                int(access),
-                int(number),
-                int(0),
-                int(0),
-                Datum::Float(-1.0),
-                int(0),
-                int(0),
-                Datum::Bool(indexed),
-                no(),
-                text(if sql::temporary::is_temporary(schema) { "t" } else { "p" }),
-                text(kind),
-                int(columns as i64),
-                int(checks as i64),
-                no(),
-                Datum::Bool(triggers),
-                no(),
-                no(),
-                no(),
-                Datum::Bool(materialized(id).is_none_or(|view| sql::materialized::is_populated(view))),
-                text("d"),
-                no(),
-                int(0),
-                options,
-                Datum::Null,
-                list,
-            ]);
-        };
-    for table in context.catalog.tables.values() {
-        let indexed = has_primary_key(table) || !table.indexes.is_empty();
-        let columns = table.visible_columns().count();
-        let kind = if materialized(table.id).is_some() { "m" } else { "r" };
-        add(oid(table.id), &table.name, &table.schema, kind, columns, table.checks.len(), indexed);
-        if has_primary_key(table) {
-            let number = primary_key_oid(table);
-            add(number, &table.primary_key_name, &table.schema, "i", table.primary_key.len(), 0, false);
-        }
-        for index in &table.indexes {
-            let columns = index.keys().len() + index.form.include.len();
-            add(oid(index.id), &index.name, &table.schema, "i", columns, 0, false);
-        }
-    }
-    for sequence in context.catalog.sequences.values() {
-        add(oid(sequence.id), &sequence.name, &sequence.schema, "S", 3, 0, false);
-    }
-    for view in sql::materialized::plain(context.catalog) {
-        let shape = &view.shape;
-        add(oid(shape.id), &shape.name, &shape.schema, "v", shape.columns.len(), 0, false);
-    }
-    made
-}
-
-/// The options of a view.
-fn of_view(view: &View) -> Datum {
-    let option = match view.check_option {
-        CheckOption::No => return Datum::Null,
-        CheckOption::Local => "check_option=local",
-        CheckOption::Cascaded => "check_option=cascaded",
-    };
-    Datum::Array(vec![text(option)].into())
-}
-
-/// Storage parameters: where the table's rows live.
-fn placed(context: &Context<'_>, table: &Table) -> Datum {
-    let topology = context.cluster().topology();
-    let parts = sql::ddl::placement::described(table, &context.catalog, topology);
-    Datum::Array(parts.iter().map(|(name, value)| text(format!("{name}={value}"))).collect())
-}
-
 /// The object id of a column's type: of its domain, if it is of one.
 fn type_of(table: &Table, column: usize) -> u32 {
     let domain = table.domains.get(&column).map(|domain| oid(domain.id));
@@ -364,7 +223,9 @@ fn attribute(context: &Context<'_>) -> Made {
         ("attfdwoptions", TEXT),
     ]);
     let mut add = |relation: u32, number: usize, column: &base::schema::Column, of: u32, is_index: bool| {
-        let object = Owned::Column(TableId(relation.saturating_sub(FIRST_OID)), number as u32 - 1);
+        let id = TableId(relation.saturating_sub(FIRST_OID));
+        let is_inherited = partitions::is_one(context.catalog, id);
+        let object = Owned::Column(id, number as u32 - 1);
         let list = privileges::list(context, &object, Privileges::NONE);
         let identity = match column.identity {
             Identity::Always if !is_index => "a",
@@ -391,8 +252,8 @@ fn attribute(context: &Context<'_>) -> Made {
             text(identity),
             text(if column.identity == Identity::Generated && !is_index { "s" } else { "" }),
             Datum::Bool(false),
-            Datum::Bool(true),
-            int(0),
+            Datum::Bool(!is_inherited),
+            int(i32::from(is_inherited)),
             int(0),
             if is_index { Datum::Null } else { list },
             Datum::Null,
@@ -421,7 +282,10 @@ fn attribute(context: &Context<'_>) -> Made {
     for view in sql::materialized::plain(context.catalog) {
         let columns = view.shape.columns.iter().zip(&view.type_oids).enumerate();
         for (number, (column, of)) in columns {
-            add(oid(view.shape.id), number + 1, column, *of, false);
+            let domain = partitions::domain(context.catalog, &view.shape, number);
+            let column = partitions::shown(context.catalog, &view.shape, column);
+            let of = domain.map_or(*of, |domain| oid(domain.id));
+            add(oid(view.shape.id), number + 1, &column, of, false);
         }
     }
     made
@@ -434,7 +298,7 @@ pub(super) fn default_oid(table: &Table, column: usize) -> i64 {
 
 fn attrdef(context: &Context<'_>) -> Made {
     let mut made = Made::new(&[("oid", OID), ("adrelid", OID), ("adnum", SMALL), ("adbin", TEXT)]);
-    for table in context.catalog.tables.values() {
+    for table in partitions::tables(context.catalog) {
         for (number, column) in table.visible_columns() {
             if let Some(default) = column.default.as_ref().filter(|_| !column.identity.is_identity()) {
                 made.rows.push(vec![

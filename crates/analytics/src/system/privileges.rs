@@ -3,7 +3,7 @@
 //!
 //! KEEPS: no verifier is shown to anybody.
 
-use super::{Made, texts};
+use super::{Made, partitions, texts};
 use crate::context::Context;
 use base::databases::{DatabaseId, MERIDIAN};
 use base::error::{SqlError, SqlResult, SqlState};
@@ -214,7 +214,7 @@ pub(super) fn granted(context: &Context<'_>, of_columns: bool) -> Made {
     let mut made = Made::new(&columns);
     let (roles, standing) = (&context.catalog.roles, &context.standing);
     let is_shown = |id: RoleId| id == PUBLIC || standing.is_superuser || standing.has.contains(&id);
-    for table in context.catalog.tables.values() {
+    for table in partitions::tables(context.catalog) {
         let relation = Object::Relation(table.id);
         let owner = roles.owner_of(&relation);
         let mut add =
@@ -383,7 +383,8 @@ fn objects(context: &Context<'_>, function: &str, rest: &[Named]) -> SqlResult<(
                 Named::Text(name) => table.column_named(name),
                 Named::Oid(number) => usize::try_from(number - 1).ok(),
             };
-            let column = column.filter(|at| *at < table.columns.len()).ok_or_else(|| {
+            let is_shown = |at: &usize| table.columns.get(*at).is_some_and(|column| !column.hidden);
+            let column = column.filter(is_shown).ok_or_else(|| {
                 let message =
                     format!("column \"{}\" of relation \"{}\" does not exist", name(&rest[1]), table.name);
                 SqlError::new(SqlState::UNDEFINED_COLUMN, message)
@@ -399,21 +400,15 @@ fn table<'a>(context: &Context<'a>, named: &Named) -> SqlResult<&'a Table> {
     let found = match named {
         Named::Oid(oid) => {
             let id = u32::try_from(*oid).ok().and_then(|oid| oid.checked_sub(FIRST_OID));
-            id.and_then(|id| catalog.relation(TableId(id)))
+            let found = id.and_then(|id| catalog.relation(TableId(id)));
+            found.ok_or_else(|| sql::catalog::undefined(None, &oid.to_string()))?
         }
         Named::Text(name) => {
-            let parts: Vec<&str> = name.split('.').map(|part| part.trim_matches('"')).collect();
-            parts.split_last().and_then(|(name, before)| {
-                let mut schemas = sql::temporary::schemas(before.last().copied(), context.search_path);
-                schemas.find_map(|schema| catalog.relation_named(schema, name))
-            })
+            let (written, name) = sql::catalog::written_name(catalog, name)?;
+            let mut schemas = sql::temporary::schemas(written.as_deref(), context.search_path);
+            let found = schemas.find_map(|schema| catalog.relation_named(schema, &name));
+            found.ok_or_else(|| sql::catalog::undefined(written.as_deref(), &name))?
         }
     };
-    found.map(|relation| relation.shape().as_ref()).ok_or_else(|| {
-        let name = match named {
-            Named::Text(name) => name.clone(),
-            Named::Oid(oid) => oid.to_string(),
-        };
-        SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
-    })
+    Ok(found.shape().as_ref())
 }

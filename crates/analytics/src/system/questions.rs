@@ -1,7 +1,8 @@
 //! Questions that clients ask of the catalog in ways that DataFusion cannot plan: rewritten, or answered unplanned.
 
 use super::kept_subqueries::KeptSubqueries;
-use super::vectors;
+use super::{partition_functions, vectors};
+use base::schema::Catalog;
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, Schema};
 use datafusion::catalog::SchemaProvider;
 use datafusion::common::Result;
@@ -29,13 +30,11 @@ const EMPTY_TABLES: &[&str] = &[
     "pg_publication",
     "pg_publication_rel",
     "pg_publication_namespace",
-    "pg_inherits",
     "pg_rewrite",
     "pg_foreign_table",
     "pg_foreign_server",
     "pg_foreign_data_wrapper",
     "pg_event_trigger",
-    "pg_partitioned_table",
     "pg_subscription",
     "pg_transform",
     "pg_default_acl",
@@ -45,6 +44,9 @@ const EMPTY_TABLES: &[&str] = &[
     "pg_user_mappings",
     "pg_ts_config_map",
 ];
+
+/// Tables without rows where no table is partitioned.
+const TABLES_OF_PARTITIONS: &[&str] = &["pg_inherits", "pg_partitioned_table"];
 
 impl SystemTables {
     pub fn install(context: &SessionContext) -> Result<SystemTables> {
@@ -63,8 +65,10 @@ impl SystemTables {
     }
 
     /// `ARRAY(SELECT …)` over the catalog as a call, where the planner could not gather: a constraint's columns, a type's
-    /// labels, a domain's conditions, a role's memberships, privileges on columns; or nothing, of what there is none.
+    /// labels, a domain's conditions, a role's memberships, privileges on columns; or nothing, of what there is none. Functions
+    /// about partitions become tables.
     pub fn gather(&self, statement: &mut Statement) {
+        partition_functions::expand(statement);
         let _: ControlFlow<()> = walk::expressions_mut(statement, |e| {
             if let ast::Expr::Function(call) = &*e
                 && let ast::FunctionArguments::Subquery(query) = &call.args
@@ -146,9 +150,10 @@ impl SystemTables {
     }
 
     /// A plan without rows, for a query that cannot have any.
-    pub fn empty_plan(&self, statement: &Statement) -> Option<LogicalPlan> {
+    pub fn empty_plan(&self, statement: &Statement, catalog: &Catalog) -> Option<LogicalPlan> {
         let Statement::Query(query) = statement else { return None };
-        if query.with.is_some() || !is_always_empty(&query.body) {
+        let has_partitions = catalog.tables.values().any(|table| table.partitioning.is_some());
+        if query.with.is_some() || !is_always_empty(&query.body, has_partitions) {
             return None;
         }
         let mut body = query.body.as_ref();
@@ -173,7 +178,7 @@ fn object_kind(e: &ast::Expr) -> Option<&'static str> {
         _ => return None,
     };
     match word.as_str() {
-        "meridian_regclass" | "to_regclass" | "regclass" => Some("regclass"),
+        "meridian_regclass" | "to_regclass" | "regclass" | "pg_partition_root" => Some("regclass"),
         "meridian_regtype" | "to_regtype" | "regtype" => Some("regtype"),
         "meridian_regproc" | "to_regproc" | "regproc" => Some("regproc"),
         "meridian_regprocedure" | "to_regprocedure" | "regprocedure" => Some("regprocedure"),
@@ -378,7 +383,7 @@ fn of_domain(query: &ast::Query) -> Option<ast::Expr> {
 fn of_nothing(query: &ast::Query) -> Option<ast::Expr> {
     let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
     let is_toast = select.projection.first()?.to_string().starts_with("'toast.' ||");
-    (is_toast || is_always_empty(&query.body)).then(|| parse("CAST(ARRAY[] AS text[])"))?
+    (is_toast || is_always_empty(&query.body, true)).then(|| parse("CAST(ARRAY[] AS text[])"))?
 }
 
 /// psql's `\dT+` gathers a type's labels.
@@ -425,7 +430,7 @@ fn relation_name(relation: &ast::TableFactor) -> Option<String> {
 }
 
 /// Whether a query's rows all come from an empty table by inner joins.
-pub(super) fn is_always_empty(body: &ast::SetExpr) -> bool {
+pub(super) fn is_always_empty(body: &ast::SetExpr, has_partitions: bool) -> bool {
     match body {
         ast::SetExpr::Select(select) => {
             let no_group = matches!(&select.group_by, ast::GroupByExpr::Expressions(e, _) if e.is_empty());
@@ -433,7 +438,10 @@ pub(super) fn is_always_empty(body: &ast::SetExpr) -> bool {
             // An aggregate without groups has a row even over nothing.
             let aggregates = ["count(", "sum(", "min(", "max(", "bool_or(", "every("];
             let is_empty = |relation: &ast::TableFactor| {
-                relation_name(relation).is_some_and(|name| EMPTY_TABLES.contains(&name.as_str()))
+                relation_name(relation).is_some_and(|name| {
+                    EMPTY_TABLES.contains(&name.as_str())
+                        || !has_partitions && TABLES_OF_PARTITIONS.contains(&name.as_str())
+                })
             };
             let inner = |join: &ast::Join| {
                 matches!(
@@ -443,10 +451,9 @@ pub(super) fn is_always_empty(body: &ast::SetExpr) -> bool {
                         | ast::JoinOperator::CrossJoin(_)
                 )
             };
-            // No table is partitioned.
             let asks = select.selection.as_ref().map(ToString::to_string).unwrap_or_default();
             super::dump::is_of_nothing(select)
-                || asks.starts_with("c.relkind IN ('p', 'I', '')")
+                || !has_partitions && asks.starts_with("c.relkind IN ('p', 'I', '')")
                 || no_group
                     && !aggregates.iter().any(|a| text.contains(a))
                     && select.from.iter().any(|from| {
@@ -456,7 +463,7 @@ pub(super) fn is_always_empty(body: &ast::SetExpr) -> bool {
                     })
         }
         ast::SetExpr::SetOperation { op: ast::SetOperator::Union, left, right, .. } => {
-            is_always_empty(left) && is_always_empty(right)
+            is_always_empty(left, has_partitions) && is_always_empty(right, has_partitions)
         }
         _ => false,
     }

@@ -324,7 +324,7 @@ fn matching(alias: &str, vector: &Vector) -> Expr {
     }
 }
 
-fn restrict(select: &mut Select, condition: Expr) {
+pub(super) fn restrict(select: &mut Select, condition: Expr) {
     select.selection = Some(match select.selection.take() {
         None => condition,
         Some(before) => Expr::BinaryOp {
@@ -340,7 +340,7 @@ fn parse(text: &str) -> Option<Expr> {
 }
 
 /// What stands behind FROM.
-fn from(text: &str) -> Option<TableWithJoins> {
+pub(super) fn from(text: &str) -> Option<TableWithJoins> {
     let Some(Statement::Query(query)) = sql::parse::parse(&format!("SELECT 1 FROM {text}")).ok()?.pop()
     else {
         return None;

@@ -2,7 +2,7 @@
 
 use super::pg_tables::has_primary_key;
 use super::type_descriptions::described;
-use super::{Made, privileges};
+use super::{Made, partitions, privileges};
 use crate::context::Context;
 use base::domain::Domain;
 use base::roles::Object;
@@ -20,7 +20,6 @@ fn text(s: impl AsRef<str>) -> Datum {
 /// A view of `information_schema`; `None` if there is none of this name.
 pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Made> {
     let database = || text(context.database);
-    let tables = || context.catalog.tables.values();
     Some(match name {
         "schemata" => {
             let mut made =
@@ -50,14 +49,11 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
                 true => "LOCAL TEMPORARY",
                 false => "BASE TABLE",
             };
-            made.rows = tables().map(|t| row(t, kind(t), true)).collect();
-            made.rows.extend(
-                context
-                    .catalog
-                    .views
-                    .values()
-                    .map(|view| row(&view.shape, "VIEW", sql::views::is_updatable(&context.catalog, view))),
-            );
+            let catalog = context.catalog;
+            made.rows = partitions::tables(catalog).map(|t| row(t, kind(t), true)).collect();
+            for view in partitions::views(catalog) {
+                made.rows.push(row(&view.shape, "VIEW", sql::views::is_updatable(catalog, view)));
+            }
             made
         }
         "columns" => columns(context),
@@ -207,7 +203,12 @@ fn constraints<'a>(context: &Context<'a>) -> Vec<(&'a Table, &'a str, &'static s
         }
         let keys = table.foreign.own.iter();
         all.extend(keys.map(|k| (table.as_ref(), k.name.as_str(), "FOREIGN KEY", k.columns.as_slice())));
-        all.extend(table.checks.iter().map(|c| (table.as_ref(), c.name.as_str(), "CHECK", &[][..])));
+        all.extend(table.declared_checks().map(|c| (table.as_ref(), c.name.as_str(), "CHECK", &[][..])));
+    }
+    for view in partitions::all(context.catalog) {
+        let table = sql::partitions::root(context.catalog, view.shape.id);
+        let checks = table.into_iter().flat_map(|table| table.declared_checks());
+        all.extend(checks.map(|c| (view.shape.as_ref(), c.name.as_str(), "CHECK", &[][..])));
     }
     all
 }
@@ -239,7 +240,8 @@ fn columns(context: &Context<'_>) -> Made {
     for table in sql::materialized::shapes(context.catalog) {
         for (number, column) in table.visible_columns() {
             let [name, length, precision, scale, moment] = described(column.data_type);
-            let domain = table.domains.get(&number);
+            let domain = partitions::domain(context.catalog, table, number);
+            let column = partitions::shown(context.catalog, table, column);
             let of_domain =
                 |part: fn(&Domain) -> &str| domain.map_or(Datum::Null, |domain| text(part(domain)));
             let is_generated = column.identity == Identity::Generated;

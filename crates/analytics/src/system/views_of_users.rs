@@ -1,6 +1,6 @@
 //! Views that users made, in the system catalog.
 
-use super::{Made, privileges};
+use super::{Made, partitions, privileges};
 use crate::context::Context;
 use base::roles::Object;
 use base::views::{CheckOption, View};
@@ -21,7 +21,7 @@ pub(super) fn definition(view: &View) -> String {
 pub(super) fn pg_views(context: &Context<'_>) -> Made {
     let mut made =
         Made::new(&[("schemaname", TEXT), ("viewname", TEXT), ("viewowner", TEXT), ("definition", TEXT)]);
-    let views = sql::materialized::plain(context.catalog);
+    let views = partitions::views(context.catalog);
     made.rows = views
         .map(|view| {
             let owner = context.catalog.roles.owner_of(&Object::Relation(view.shape.id));
@@ -73,7 +73,7 @@ pub(super) fn information_schema(context: &Context<'_>) -> Made {
         ("is_trigger_deletable", TEXT),
         ("is_trigger_insertable_into", TEXT),
     ]);
-    for view in context.catalog.views.values() {
+    for view in partitions::views(context.catalog) {
         let owner = context.catalog.roles.owner_of(&Object::Relation(view.shape.id));
         let is_owner = context.standing.has.contains(&owner);
         let updatable = if sql::views::is_updatable(&context.catalog, view) { "YES" } else { "NO" };

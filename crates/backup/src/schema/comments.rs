@@ -1,4 +1,4 @@
-//! The COMMENT ON statements of a database: for relations, columns, schemas, functions, constraints and triggers.
+//! The COMMENT ON statements of a database: for relations, columns, schemas, functions, types, constraints and triggers.
 
 use super::OURS;
 use crate::{literal, quoted, texts};
@@ -6,8 +6,15 @@ use anyhow::bail;
 use tokio_postgres::Client;
 
 /// Kinds of relations as COMMENT ON calls them, by `pg_class.relkind`.
-const RELATIONS: &[(&str, &str)] =
-    &[("r", "TABLE"), ("v", "VIEW"), ("m", "MATERIALIZED VIEW"), ("i", "INDEX"), ("S", "SEQUENCE")];
+const RELATIONS: &[(&str, &str)] = &[
+    ("r", "TABLE"),
+    ("p", "TABLE"),
+    ("v", "VIEW"),
+    ("m", "MATERIALIZED VIEW"),
+    ("i", "INDEX"),
+    ("I", "INDEX"),
+    ("S", "SEQUENCE"),
+];
 
 pub(super) async fn comments(client: &Client) -> anyhow::Result<Vec<String>> {
     let mut made = Vec::new();
@@ -43,7 +50,7 @@ async fn of_relations(client: &Client) -> anyhow::Result<Vec<(String, String)>> 
     Ok(found)
 }
 
-/// Schemas, functions, constraints and triggers, with what is said of them.
+/// Schemas, functions, types, constraints and triggers, with what is said of them.
 async fn of_others(client: &Client) -> anyhow::Result<Vec<(String, String)>> {
     let on = "n.nspname, c.relname, d.description FROM pg_catalog.pg_description d";
     let table = "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace";
@@ -57,6 +64,11 @@ async fn of_others(client: &Client) -> anyhow::Result<Vec<(String, String)>> {
          FROM pg_catalog.pg_description d JOIN pg_catalog.pg_proc p ON p.oid = d.objoid \
          JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
          WHERE d.classoid = 'pg_catalog.pg_proc'::regclass"
+            .to_string(),
+        "SELECT CASE t.typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, NULL, t.typname, n.nspname, NULL, d.description \
+         FROM pg_catalog.pg_description d JOIN pg_catalog.pg_type t ON t.oid = d.objoid \
+         JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
+         WHERE d.classoid = 'pg_catalog.pg_type'::regclass"
             .to_string(),
         format!(
             "SELECT 'CONSTRAINT', NULL, o.conname, {on} JOIN pg_catalog.pg_constraint o ON o.oid = d.objoid \

@@ -1,7 +1,7 @@
 //! Checks of a table, and what is known of rows that were there before them.
 
 use super::Table;
-use crate::error::{SqlError, SqlResult};
+use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expr::Expr;
 use crate::{Datum, TableId};
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,13 @@ pub struct Check {
     pub expr: Expr,
     /// False after NOT VALID: rows that were there before are not known to keep it.
     pub is_validated: bool,
+}
+
+impl Check {
+    /// Whether it says which rows some partition of a partitioned table takes in. It has no name, as no other check has.
+    pub fn is_of_partitions(&self) -> bool {
+        self.name.is_empty()
+    }
 }
 
 /// Which checks a row is held against.
@@ -50,6 +57,24 @@ impl Table {
     }
     pub fn drop_checks(&mut self, is_dropped: impl Fn(&Check) -> bool) {
         Arc::make_mut(&mut self.checks).retain(|check| !is_dropped(check));
+    }
+    /// The error for a new row that breaks a check of the table: 23514.
+    pub fn violation(&self, check: &Check, failing_row: String) -> SqlError {
+        let name = &self.name;
+        let told = match (check.is_of_partitions(), &self.partitioning) {
+            (true, Some(_)) => format!("no partition of relation \"{name}\" found for row"),
+            // The table is described as one of its partitions.
+            (true, None) => format!("new row for relation \"{name}\" violates partition constraint"),
+            (false, _) => {
+                format!("new row for relation \"{name}\" violates check constraint \"{}\"", check.name)
+            }
+        };
+        let error = SqlError::new(SqlState::CHECK_VIOLATION, told).detail(failing_row).table(name);
+        if check.is_of_partitions() { error } else { error.constraint(&check.name) }
+    }
+    /// Checks that users have declared.
+    pub fn declared_checks(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| !check.is_of_partitions())
     }
     /// Holds a row's values against the domains of their columns. Errors: 23502, 23514.
     pub fn check_domains(&self, values: &[Datum]) -> SqlResult<()> {

@@ -177,6 +177,7 @@ mod tests {
             foreign: ForeignKeys { own, inbound: Vec::new() },
             triggers: Default::default(),
             domains: Default::default(),
+            partitioning: None,
             placement: Placement::Home(RegionId(0)),
         }
     }

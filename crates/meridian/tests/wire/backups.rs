@@ -162,6 +162,7 @@ const RELATED: &str = "
     CREATE SCHEMA shop; COMMENT ON SCHEMA shop IS 'all of it';
     CREATE TYPE mood AS ENUM ('sad', 'o''k');
     CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+    COMMENT ON TYPE mood IS 'how it feels'; COMMENT ON DOMAIN positive IS 'more than nothing';
     CREATE TABLE shop.customers (id int, region text, name text, m mood DEFAULT 'sad', n positive,
         PRIMARY KEY (id, region), CONSTRAINT named UNIQUE (name));
     CREATE TABLE shop.orders (id bigint GENERATED ALWAYS AS IDENTITY (START WITH 100 INCREMENT BY 10) PRIMARY KEY,
@@ -191,6 +192,17 @@ const RELATED: &str = "
     CREATE FUNCTION doubled() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
     CREATE TRIGGER doubled BEFORE INSERT ON shop.orders FOR EACH ROW EXECUTE FUNCTION doubled();
     COMMENT ON TRIGGER doubled ON shop.orders IS 'nothing yet';
+    CREATE TABLE shop.visits (day date, region text, n int CHECK (n > 0), PRIMARY KEY (day, region)) PARTITION BY RANGE (day);
+    CREATE TABLE shop.visits_24 PARTITION OF shop.visits FOR VALUES FROM ('2024-01-01') TO ('2025-01-01')
+        PARTITION BY LIST (region);
+    CREATE TABLE shop.eu_24 PARTITION OF shop.visits_24 FOR VALUES IN ('eu', 'ch');
+    CREATE TABLE shop.visits_24_rest PARTITION OF shop.visits_24 DEFAULT;
+    CREATE TABLE shop.visits_old PARTITION OF shop.visits FOR VALUES FROM (MINVALUE) TO ('2024-01-01');
+    COMMENT ON TABLE shop.visits IS 'who came';
+    COMMENT ON TABLE shop.eu_24 IS 'few';
+    CREATE INDEX visits_by_n ON shop.visits (n);
+    INSERT INTO shop.visits VALUES ('2023-12-31', 'eu', 1), ('2024-01-01', 'eu', 2), ('2024-05-05', 'us', 4);
+    CREATE VIEW shop.in_24 AS SELECT n FROM shop.visits_24;
     CREATE SEQUENCE free MINVALUE -5 START WITH -5; COMMENT ON SEQUENCE free IS 'to all'";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,6 +237,12 @@ async fn what_refers_to_other_things_is_restored_and_its_backup_is_the_same() {
         ("SELECT obj_description('shop.totals'::regclass, 'pg_class')", "kept"),
         ("SELECT col_description('shop.orders'::regclass, 5)", "in 'euro'"),
         ("SELECT m FROM shop.customers WHERE id = 1", "o'k"),
+        ("SELECT string_agg(n::text, ' ' ORDER BY n) FROM shop.visits", "1 2 4"),
+        ("SELECT sum(n) FROM shop.in_24", "6"),
+        ("SELECT n FROM shop.eu_24", "2"),
+        ("SELECT obj_description('shop.eu_24'::regclass, 'pg_class')", "few"),
+        ("INSERT INTO shop.visits VALUES ('2024-06-06', 'ch', 8) RETURNING n", "8"),
+        ("SELECT sum(n) FROM shop.eu_24", "10"),
     ] {
         assert_eq!(value(&copy, sql).await, expected, "{sql}");
     }
@@ -234,6 +252,8 @@ async fn what_refers_to_other_things_is_restored_and_its_backup_is_the_same() {
         ("INSERT INTO shop.orders (customer, region, amount) VALUES (9, 'eu', 1)", "23503"),
         ("INSERT INTO shop.customers (id, region, name) VALUES (3, 'eu', 'ann')", "23505"),
         ("INSERT INTO shop.rich (amount) VALUES (0.5)", "44000"),
+        ("INSERT INTO shop.visits VALUES ('2025-01-01', 'eu', 1)", "23514"),
+        ("INSERT INTO shop.eu_24 VALUES ('2024-01-01', 'eu', 1)", "23505"),
     ] {
         assert_eq!(failure(&copy, sql).await.0, state, "{sql}");
     }

@@ -126,6 +126,42 @@ async fn holds_everything(client: &Client) {
     assert!(state == "23505" && told.contains("customers_lower"), "{told}");
 }
 
+/// A table with two partitions.
+const PARTITIONED: &str = "
+    CREATE TABLE visits (day date, region text, n int DEFAULT 1, PRIMARY KEY (day, region), CHECK (n > 0))
+        PARTITION BY RANGE (day);
+    CREATE TABLE visits_24 PARTITION OF visits FOR VALUES FROM ('2024-01-01') TO ('2025-01-01');
+    CREATE TABLE visits_rest PARTITION OF visits DEFAULT;
+    CREATE INDEX visits_by_n ON visits (n);
+    INSERT INTO visits VALUES ('2024-01-01', 'eu', 2), ('2025-01-01', 'eu', 4);";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_are_dumped_as_postgresql_has_them() {
+    if !is_there("pg_dump") || !is_there("psql") {
+        return;
+    }
+    let first = Server::start_with(&["--regions", "us"], 1);
+    run(&first.session(0).await, PARTITIONED).await;
+    let dump = dumped(&first, &["--no-owner"]);
+    for part in [
+        ")\nPARTITION BY RANGE (day);",
+        "CREATE TABLE public.visits_24 (\n    day date NOT NULL,",
+        "ALTER TABLE ONLY public.visits ATTACH PARTITION public.visits_24 \
+         FOR VALUES FROM ('2024-01-01') TO ('2025-01-01');",
+        "ALTER TABLE ONLY public.visits ATTACH PARTITION public.visits_rest DEFAULT;",
+        "COPY public.visits_24 (day, region, n) FROM stdin;\n2024-01-01\teu\t2\n",
+    ] {
+        assert!(dump.contains(part), "{part}: {dump}");
+    }
+    assert!(!dump.contains("COPY public.visits (") && !dump.contains("VIEW"), "{dump}");
+    let second = loaded(&dump, "partitions");
+    assert_eq!(dumped(&second, &["--no-owner"]), dump, "nothing is lost or added");
+    let client = second.session(0).await;
+    assert_eq!(value(&client, "SELECT n FROM visits_24").await, "2");
+    assert_eq!(value(&client, "SELECT sum(n) FROM visits").await, "6");
+    assert_eq!(failure(&client, "INSERT INTO visits_24 VALUES ('2025-01-01', 'us')").await.0, "23514");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dump_loads_into_another_server() {
     if !is_there("pg_dump") || !is_there("psql") {
@@ -159,6 +195,9 @@ async fn domains_and_what_sequences_count_are_dumped() {
         CREATE DOMAIN positive AS int DEFAULT 7 NOT NULL CONSTRAINT above CHECK (VALUE > 0) CHECK (VALUE <> 13);
         CREATE SCHEMA other;
         CREATE DOMAIN other.word AS varchar(5);
+        CREATE TYPE mood AS ENUM ('sad', 'glad');
+        COMMENT ON DOMAIN positive IS 'more than nothing';
+        COMMENT ON TYPE mood IS 'how it feels';
         CREATE TABLE t (id int PRIMARY KEY, p positive, w other.word);
         INSERT INTO t VALUES (1, 2, 'abc');
         CREATE SEQUENCE s AS smallint INCREMENT BY -2 MINVALUE -9 MAXVALUE 5 START WITH 3 CYCLE;
@@ -168,6 +207,9 @@ async fn domains_and_what_sequences_count_are_dumped() {
     let second = loaded(&dump, "domains");
     assert_eq!(dumped(&second, &["--no-owner"]), dump, "nothing is lost or added");
     let client = second.session(0).await;
+    let said =
+        "SELECT obj_description('positive'::regtype, 'pg_type'), obj_description('mood'::regtype, 'pg_type')";
+    assert_eq!(value(&client, said).await, "more than nothing|how it feels");
     assert_eq!(failure(&client, "INSERT INTO t VALUES (2, 13)").await.0, "23514");
     assert_eq!(failure(&client, "INSERT INTO t VALUES (2, NULL)").await.0, "23502");
     assert_eq!(failure(&client, "INSERT INTO t VALUES (2, 1, 'abcdef')").await.0, "22001");

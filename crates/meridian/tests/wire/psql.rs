@@ -16,7 +16,14 @@ const MADE: &str = "
     CREATE DOMAIN positive AS int DEFAULT 1 NOT NULL CHECK (VALUE > 0);
     CREATE TABLE x (a mood, b int[], c positive);
     CREATE TABLE g (i int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, d int GENERATED ALWAYS AS (1 + 1) STORED);
+    CREATE TABLE parted (id int, day date, CHECK (id > 0)) PARTITION BY RANGE (day);
+    CREATE TABLE parted_24 PARTITION OF parted FOR VALUES FROM ('2024-01-01') TO ('2025-01-01') PARTITION BY LIST (id);
+    CREATE TABLE parted_24_1 PARTITION OF parted_24 FOR VALUES IN (1);
+    CREATE TABLE parted_rest PARTITION OF parted DEFAULT;
+    CREATE INDEX parted_id ON parted (id);
     COMMENT ON TABLE t IS 'what there is';
+    COMMENT ON TYPE mood IS 'how it feels';
+    COMMENT ON DOMAIN positive IS 'more than nothing';
     CREATE ROLE reader;
     GRANT SELECT ON t TO reader;
     GRANT UPDATE (name) ON t TO reader;";
@@ -37,6 +44,23 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("\\d+ x", &["| positive", "| mood", "| integer[]"]),
     ("\\d g", &["generated always as identity", "generated always as (1 + 1) stored"]),
     ("\\d p", &["Referenced by:", "TABLE \"t\" CONSTRAINT"]),
+    (
+        "\\d parted",
+        &["Partitioned table \"public.parted\"", "Partition key: RANGE (day)", "Number of partitions: 2 ("],
+    ),
+    (
+        "\\d+ parted",
+        &[
+            "Partitions: parted_24 FOR VALUES FROM ('2024-01-01') TO ('2025-01-01'), PARTITIONED,",
+            "parted_rest DEFAULT",
+        ],
+    ),
+    (
+        "\\d+ parted_24",
+        &["Partition of: parted FOR VALUES FROM", "Partition constraint:", "Partition key: LIST (id)"],
+    ),
+    ("\\d parted_24_1", &["Partition of: parted_24 FOR VALUES IN (1)", "CHECK (id > 0)"]),
+    ("\\d parted_id", &["Partitioned index \"public.parted_id\""]),
     ("\\dt", &["| t "]),
     ("\\dt+ t*", &["what there is"]),
     ("\\di+", &["| ti "]),
@@ -49,7 +73,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("\\dfn", &[]),
     ("\\df now", &["now"]),
     ("\\da sum", &["sum"]),
-    ("\\dT+", &["mood"]),
+    ("\\dT+", &["mood", "how it feels", "more than nothing"]),
     ("\\du+", &["reader"]),
     ("\\dp", &["reader=r/", "name:"]),
     ("\\dp t", &["reader=r/"]),
@@ -61,7 +85,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("\\dC+", &["boolean"]),
     ("\\dd", &[]),
     ("\\dD", &["positive", "not null", "CHECK (VALUE > 0)"]),
-    ("\\dD+ pos*", &["positive"]),
+    ("\\dD+ pos*", &["positive", "more than nothing"]),
     ("\\des", &[]),
     ("\\deu", &[]),
     ("\\dew", &[]),
@@ -85,7 +109,9 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("\\dconfig block*", &["8192"]),
     ("\\dconfig+", &[]),
     ("\\do +", &["+"]),
-    ("\\dP+", &[]),
+    ("\\dP", &["| partitioned table |", "| partitioned index | parted"]),
+    ("\\dP+", &["| partitioned table |"]),
+    ("\\dPn", &["| parted_24 "]),
     ("\\drds", &[]),
     ("\\dX", &[]),
 ];

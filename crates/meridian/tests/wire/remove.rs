@@ -1,6 +1,6 @@
 //! A real process leaves a cluster, which goes on without it.
 
-use crate::join::{TABLES, ends, join};
+use crate::join::{TABLES, ends, join, start_again};
 use crate::processes::{PATIENCE, Processes, meridian, run_in_the_end, said};
 use crate::server::*;
 use std::collections::BTreeSet;
@@ -177,9 +177,7 @@ async fn one_region_is_left_and_another_one_joins() {
     run_in_the_end(&processes.session(2).await, &count(2, 2000)).await;
     let (removed, told) = remove(&processes, "asia", &["--homes-to", "eu"]);
     assert!(removed, "{told}");
-    (0..3).for_each(|n| ends(&mut processes, n));
-    (0..2).for_each(|n| processes.start(n));
-    (0..2).for_each(|n| processes.wait_ready(n));
+    start_again(&mut processes, 3, 2);
     let told = refused(&processes, "eu", &[]);
     assert!(told.contains("meridian cluster change --survive 0"), "{told}");
     let (removed, told) = remove(&processes, "eu", &["--survive", "0"]);

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 /// `meridian start` on free ports; dropping it ends the process.
@@ -23,6 +24,12 @@ impl Server {
             let all: Vec<&str> = arguments.iter().copied().chain(["--engine", engine]).collect();
             Server::start_with(&all, 3)
         })
+    }
+
+    /// The same with `geogauss`, too.
+    pub fn with_all_engines() -> impl Iterator<Item = Server> {
+        let engines = ["caerus", "perseus", "geogauss"];
+        engines.into_iter().map(|engine| Server::start_with(&["--engine", engine], 3))
     }
 
     /// With more arguments, which make this many regions.
@@ -138,6 +145,17 @@ pub async fn value(client: &Client, sql: &str) -> String {
 /// Runs a text that has to succeed.
 pub async fn run(client: &Client, sql: &str) {
     client.batch_execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+}
+
+/// Runs a text until it succeeds: a region may not know yet what another has changed of the catalog.
+pub async fn until_done(client: &Client, sql: &str) {
+    for _ in 0..500 {
+        if client.batch_execute(sql).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    run(client, sql).await;
 }
 
 /// Runs a text that has to fail, and answers its SQLSTATE and message.

@@ -363,6 +363,7 @@ fn table(id: TableId, name: &str, content: &str, data_type: DataType, regions: R
         foreign: Default::default(),
         triggers: Default::default(),
         domains: Default::default(),
+        partitioning: None,
         placement: Placement::HomeBy { column: 0, regions },
     }
 }

@@ -50,6 +50,14 @@ impl DdlContext<'_> {
         if let Some(altered) = self.change_domain(alter)? {
             return Ok(altered);
         }
+        if let [operation] = alter.operations.as_slice()
+            && let Some(partition) = crate::parse::detached(operation)
+        {
+            return self.detach(&alter.name, &partition);
+        }
+        if let Some(altered) = self.alter_partition(alter)? {
+            return Ok(altered);
+        }
         if let Some(altered) = self.alter_sequence(alter)? {
             return Ok(altered);
         }
@@ -106,6 +114,7 @@ impl DdlContext<'_> {
         match operation {
             Operation::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
                 let name = fold(&column_def.name);
+                create_table::free_row_id(next, &name);
                 if next.column_named(&name).is_some() {
                     let message = format!("column \"{name}\" of relation \"{}\" already exists", next.name);
                     if !if_not_exists {
@@ -131,7 +140,9 @@ impl DdlContext<'_> {
                 self.rename_table(next, name)
             }
             Operation::RenameConstraint { old_name, new_name } => {
-                self.rename_constraint(next, &fold(old_name), fold(new_name))
+                let (from, to) = (fold(old_name), fold(new_name));
+                ddl.actions.extend(self.comment_follows(next.id, &from, &to));
+                self.rename_constraint(next, &from, to)
             }
             Operation::AddConstraint { constraint, not_valid } => {
                 self.add_constraint(altering, constraint, *not_valid)
@@ -242,7 +253,7 @@ impl DdlContext<'_> {
                 format!("multiple primary keys for table \"{}\" are not allowed", next.name),
             ));
         }
-        let name = name.unwrap_or_else(|| self.free_name(&next.schema, format!("{}_pkey", next.name), &[]));
+        let name = name.unwrap_or_else(|| self.free_name(&next.schema, [&next.name, "", "pkey"], &[]));
         let is_taken = next.indexes.iter().any(|i| i.name == name) || has_constraint(next, &name);
         let is_index = altering.table.indexes.iter().any(|i| i.name == name);
         if is_taken || (self.relation_exists(&next.schema, &name) && !is_index) {

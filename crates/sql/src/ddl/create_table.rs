@@ -1,17 +1,16 @@
 //! CREATE TABLE, and the columns and constraints that ALTER TABLE adds.
 
-use super::generated::{ELSEWHERE, check_generated};
+use super::defaults::kept_default;
+use super::generated::check_generated;
 use super::indexes::{index_columns, push_index, refuse_unordered};
 use super::placement::StorageOptions;
 use super::sequence_options::{Counting, Options};
 use super::{Ddl, DdlContext, Extras, kept_texts, like};
-use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
-use base::schema::{
-    Check, Column, Identity, Index, IndexForm, Origin, Placement, SchemaAction, Sequence, Table,
-};
+use base::identifier;
+use base::schema::{Column, Identity, Index, IndexForm, Origin, Placement, SchemaAction, Sequence, Table};
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 use std::collections::BTreeSet;
@@ -24,11 +23,13 @@ const COLUMNS_MAX: usize = 1600;
 const ROW_ID: &str = "rowid";
 
 pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) -> SqlResult<Ddl> {
+    if let Some(parent) = &create.partition_of {
+        return context.create_partition(create, parent);
+    }
     let refused = [
         (create.query.is_some(), "CREATE TABLE AS"),
         (create.like.is_some(), "CREATE TABLE LIKE"),
         (create.inherits.is_some(), "INHERITS"),
-        (create.partition_by.is_some() || create.partition_of.is_some(), "PARTITION BY"),
         (create.or_replace || create.external || create.clone.is_some(), "this form of CREATE TABLE"),
     ];
     if let Some((_, what)) = refused.into_iter().find(|(is_used, _)| *is_used) {
@@ -50,7 +51,7 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
     let mut next_id = context.catalog.next_id;
     let mut table = Table {
         id: TableId(next_id),
-        primary_key_name: format!("{name}_pkey"),
+        primary_key_name: identifier::made(&name, "", "pkey"),
         schema,
         name,
         version: 0,
@@ -61,6 +62,7 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
         foreign: Default::default(),
         triggers: Default::default(),
         domains: Default::default(),
+        partitioning: None,
         placement: Placement::Replicated,
     };
     next_id += 1;
@@ -87,6 +89,12 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
     for key in &extras.foreign {
         context.add_foreign_key(&mut table, key, true)?;
     }
+    if let Some(by) = &create.partition_by {
+        if crate::temporary::is_temporary(&table.schema) {
+            return Err(SqlError::unsupported("a temporary partitioned table"));
+        }
+        table.partitioning = Some(Arc::new(context.partitioning(&table, by)?));
+    }
     ddl.actions.push(SchemaAction::CreateTable(table));
     ddl.actions.extend(extras.sequences.into_iter().map(SchemaAction::CreateSequence));
     ddl.actions.extend(behind.actions);
@@ -111,12 +119,23 @@ fn add_columns(
     Ok(copied)
 }
 
+/// A name for the hidden column of a table's key that no other column has: any name is free for users.
+fn row_id_name(table: &Table) -> String {
+    let mut names = (0..).map(|n| if n == 0 { ROW_ID.to_string() } else { format!("{ROW_ID}_{n}") });
+    names.find(|name| table.column_named(name).is_none()).expect("numbers do not end")
+}
+
+/// Gives the name of a table's hidden key to a column that is to have it.
+pub(super) fn free_row_id(table: &mut Table, name: &str) {
+    let is_hidden_key = |column: &usize| table.columns[*column].hidden && table.primary_key.contains(column);
+    if let Some(column) = table.column_named(name).filter(is_hidden_key) {
+        table.columns[column].name = row_id_name(table);
+    }
+}
+
 /// A key for a table without one: the column that decides the region (if any), then a row id.
 pub(super) fn hidden_key(table: &mut Table, home_by: Option<&str>) -> SqlResult<()> {
-    let name = (0..)
-        .map(|n| if n == 0 { ROW_ID.to_string() } else { format!("{ROW_ID}_{n}") })
-        .find(|name| table.column_named(name).is_none())
-        .expect("numbers do not end");
+    let name = row_id_name(table);
     if let Some(column) = home_by.and_then(|c| table.column_named(&c.to_lowercase())) {
         table.primary_key.push(column);
     }
@@ -177,10 +196,7 @@ pub(super) fn add_column(
                 add_unique(context, table, constraint_name, vec![number], next_id);
             }
             ColumnOption::Check(check) => {
-                let default = format!("{}_{name}_check", table.name);
-                let name = constraint_name.unwrap_or_else(|| free_check_name(table, default));
-                let check = context.check(table, name, &check.expr)?;
-                table.add_check(check);
+                put_check(context, table, constraint_name, &check.expr)?;
             }
             ColumnOption::Generated {
                 generated_as,
@@ -289,7 +305,7 @@ pub(super) fn give_sequence(
 ) {
     let taken: Vec<String> = extras.sequences.iter().map(|s| s.name.clone()).collect();
     let column = &mut table.columns[number];
-    let name = context.free_name(&table.schema, format!("{}_{}_seq", table.name, column.name), &taken);
+    let name = context.free_name(&table.schema, [&table.name, &column.name, "seq"], &taken);
     column.not_null = true;
     column.default = Some(kept_texts::next_of(&table.schema, &name));
     extras.sequences.push(Sequence {
@@ -349,11 +365,7 @@ pub(super) fn add_constraint(
             Ok(())
         }
         TableConstraint::Check(check) => {
-            let name = match &check.name {
-                Some(name) => names::fold(name),
-                None => free_check_name(table, format!("{}_check", table.name)),
-            };
-            put_check(context, table, name, &check.expr)
+            put_check(context, table, check.name.as_ref().map(names::fold), &check.expr)
         }
         TableConstraint::ForeignKey(key) => {
             foreign.push(key.clone());
@@ -363,20 +375,23 @@ pub(super) fn add_constraint(
     }
 }
 
-/// Adds a CHECK. Errors: 42710 if there is one of its name, and those of its expression.
+/// Adds a CHECK; without a name it gets one of its own. Errors: 42710 if there is one of its name, and those of its expression.
 pub(super) fn put_check(
     context: &DdlContext<'_>,
     table: &mut Table,
-    name: String,
+    name: Option<String>,
     e: &ast::Expr,
 ) -> SqlResult<()> {
-    if table.checks.iter().any(|c| c.name == name) {
+    if let Some(name) = &name
+        && table.checks.iter().any(|c| c.name == *name)
+    {
         return Err(SqlError::new(
             SqlState::DUPLICATE_OBJECT,
             format!("constraint \"{name}\" for relation \"{}\" already exists", table.name),
         ));
     }
-    let check = context.check(table, name, e)?;
+    let mut check = context.check(table, String::new(), e)?;
+    check.name = name.unwrap_or_else(|| free_check_name(table, &check.expr));
     table.add_check(check);
     Ok(())
 }
@@ -421,60 +436,27 @@ pub(super) fn add_unique(
     let taken: Vec<String> = table.indexes.iter().map(|i| i.name.clone()).collect();
     let name = name.unwrap_or_else(|| {
         let words: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
-        context.free_name(&table.schema, format!("{}_{}_key", table.name, words.join("_")), &taken)
+        context.free_name(&table.schema, [&table.name, &words.join("_"), "key"], &taken)
     });
     let (id, form) = (TableId(*next_id), IndexForm::default());
     push_index(table, Index { id, name, columns, unique: true, constraint: true, form });
     *next_id += 1;
 }
 
-fn free_check_name(table: &Table, base: String) -> String {
-    if table.checks.iter().all(|c| c.name != base) {
-        return base;
-    }
-    let number = |c: &Check| c.name.strip_prefix(&base)?.parse::<u64>().ok();
-    let taken: BTreeSet<u64> = table.checks.iter().filter_map(number).collect();
-    let free = (1..).find(|n| !taken.contains(n)).expect("numbers do not end");
-    format!("{base}{free}")
-}
-
-/// The text of a default, which must be something the gateway can evaluate to the column's type. A constant that depends
-/// on the session's time zone is kept as what it is in it.
-pub(super) fn kept_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<String> {
-    let expr = lowered_default(context, column, e)?;
-    let elsewhere = crate::zones::within(ELSEWHERE, || lowered_default(context, column, e))?;
-    Ok(match (&expr, elsewhere) {
-        (Expr::Constant(here), Expr::Constant(there)) if *here != there => {
-            let value = base::convert::cast(here.clone(), column.data_type, DataType::Text);
-            let shown = base::text::display(&value.unwrap_or_else(|_| here.clone()));
-            format!("'{}'", shown.replace('\'', "''"))
+/// The name of a check that has none: with that of its column, if it is about one.
+fn free_check_name(table: &Table, check: &Expr) -> String {
+    let mut columns = BTreeSet::new();
+    check.walk(&mut |e| {
+        if let Expr::Column(column) = e {
+            columns.insert(*column);
         }
-        _ => {
-            let mut kept = e.clone();
-            names::qualify_types(&mut kept);
-            crate::routines::kept::qualify(context.lookup(), &mut kept);
-            kept_texts::qualify_sequences(context, &mut kept);
-            kept.to_string()
-        }
-    })
-}
-
-pub(super) fn lowered_default(context: &DdlContext<'_>, column: &Column, e: &ast::Expr) -> SqlResult<Expr> {
-    let mut parameters = ParameterTypes::default();
-    let mut lowering = context.lowering(&mut parameters);
-    let scope = Scope::default();
-    let mut e = e.clone();
-    crate::routines::kept::expand_kept(context.lookup(), &mut e)?;
-    lowering.exprs(&scope).assignment(&e, &column.name, column.data_type).map_err(|r| {
-        let error = r.or(|| SqlError::unsupported(format!("DEFAULT {e}")));
-        match error.state {
-            SqlState::UNDEFINED_COLUMN => SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "cannot use column reference in DEFAULT expression",
-            ),
-            _ => error,
-        }
-    })
+    });
+    let column = match columns.first() {
+        Some(column) if columns.len() == 1 => &table.columns[*column].name,
+        _ => "",
+    };
+    let taken: BTreeSet<&str> = table.checks.iter().map(|check| check.name.as_str()).collect();
+    identifier::first_free([&table.name, column, "check"], |name| !taken.contains(name))
 }
 
 /// When a column's constraint is decided, if the statement says so.

@@ -32,7 +32,7 @@ impl DdlContext<'_> {
             }
         }
         while let Some(id) = gone.pop() {
-            for view in self.catalog.views.values() {
+            for view in self.stored_queries() {
                 if view.uses.contains_key(&id) && dropped.insert(view.shape.id) {
                     let (kind, name) = self.kind_and_name(&base::roles::Object::Relation(id));
                     let called = self.called(view);
@@ -69,9 +69,26 @@ impl DdlContext<'_> {
             }
         }
         let stays = |view: &&Arc<View>| !dropped.contains(&view.shape.id);
-        let views = self.catalog.views.values().filter(stays);
+        let views = self.stored_queries().filter(stays);
         ddl.remade_views = views.filter_map(|view| over_remade(view, &remade)).collect();
         Ok(ddl)
+    }
+
+    /// Views but for partitions, which follow their table.
+    fn stored_queries(&self) -> impl Iterator<Item = &Arc<View>> {
+        self.catalog.views.values().filter(|view| view.partition.is_none())
+    }
+
+    /// Columns of a table that a stored query reads, itself or through the table's partitions.
+    fn read_by(&self, view: &View, table: TableId) -> Vec<usize> {
+        let mut read = view.uses.get(&table).cloned().unwrap_or_default();
+        for (used, columns) in &view.uses {
+            let used = self.catalog.views.get(used).filter(|used| used.partition.is_some());
+            if let Some(numbers) = used.and_then(|used| used.uses.get(&table)) {
+                read.extend(columns.iter().filter_map(|column| numbers.get(*column)));
+            }
+        }
+        read
     }
 
     /// What drops a stored query, with the rows that it may have.
@@ -102,9 +119,8 @@ impl DdlContext<'_> {
                 let stays = next.columns.get(*column).is_some_and(|new| new.hidden == old.hidden);
                 !stays && !alone.contains(&old.name)
             };
-            let reads =
-                |view: &&Arc<View>| view.uses.get(&before.id).is_some_and(|read| read.iter().any(goes));
-            readers.extend(self.catalog.views.values().filter(reads).cloned());
+            let reads = |view: &&Arc<View>| self.read_by(view, before.id).iter().any(goes);
+            readers.extend(self.stored_queries().filter(reads).cloned());
         }
         readers
     }
@@ -125,7 +141,7 @@ impl DdlContext<'_> {
     }
 
     /// Relations that a change drops, and tables that it makes anew under their names.
-    fn gone_and_remade(&self, ddl: &Ddl) -> (Vec<TableId>, BTreeMap<TableId, TableId>) {
+    pub(super) fn gone_and_remade(&self, ddl: &Ddl) -> (Vec<TableId>, BTreeMap<TableId, TableId>) {
         let mut gone: Vec<TableId> = Vec::new();
         let mut remade: BTreeMap<TableId, TableId> = BTreeMap::new();
         for action in &ddl.actions {
@@ -147,6 +163,8 @@ impl DdlContext<'_> {
                 _ => {}
             }
         }
+        // The query of a materialized view goes with its table.
+        gone.retain(|id| !remade.contains_key(id));
         (gone, remade)
     }
 
@@ -157,9 +175,16 @@ impl DdlContext<'_> {
         remade: &BTreeMap<TableId, TableId>,
     ) -> SqlResult<()> {
         for (before, next) in self.alterations(ddl, remade) {
-            for view in self.catalog.views.values().filter(|view| !dropped.contains(&view.shape.id)) {
-                let Some(columns) = view.uses.get(&before.id) else { continue };
-                check_altered(before, next, &self.called(view), columns)?;
+            for view in self.stored_queries().filter(|view| !dropped.contains(&view.shape.id)) {
+                let columns = self.read_by(view, before.id);
+                if view.uses.contains_key(&before.id) {
+                    check_altered(before, next, &self.called(view), &columns)?;
+                } else if !columns.is_empty() {
+                    // It names a partition, whatever the table is called.
+                    let (schema, name) = (next.schema.clone(), next.name.clone());
+                    let before = Table { schema, name, ..before.clone() };
+                    check_altered(&before, next, &self.called(view), &columns)?;
+                }
             }
         }
         Ok(())

@@ -1,11 +1,12 @@
 //! CREATE, ALTER and DROP DOMAIN as changes of the catalog.
 
-use super::{Ddl, DdlContext, create_table};
+use super::{Ddl, DdlContext, create_table, defaults};
 use crate::names;
 use crate::parse::{OfDomain, SAME_NAME, of_domain};
 use base::domain::Domain;
 use base::enumeration::EnumType;
 use base::error::{SqlResult, SqlState};
+use base::identifier::first_free;
 use base::roles::Object;
 use base::schema::{Check, Column, Identity, Placement, SchemaAction, Table};
 use base::{DataType, Datum, SqlError, TableId};
@@ -163,7 +164,7 @@ impl DdlContext<'_> {
 
     /// Errors: those of a column's default.
     fn domain_default(&self, domain: &Domain, e: &ast::Expr) -> SqlResult<Option<String>> {
-        let kept = create_table::kept_default(self, &value_of(domain).columns[0], e)?;
+        let kept = defaults::kept_default(self, &value_of(domain).columns[0], e)?;
         Ok((!kept.eq_ignore_ascii_case("null")).then_some(kept))
     }
 
@@ -175,15 +176,10 @@ impl DdlContext<'_> {
         e: &ast::Expr,
         is_validated: bool,
     ) -> SqlResult<()> {
-        let is_taken = |name: &String| domain.checks.iter().any(|check| check.name == *name);
+        let is_taken = |name: &str| domain.checks.iter().any(|check| check.name == name);
         let name = match name {
             Some(name) => name,
-            None => {
-                let base = format!("{}_check", domain.name);
-                let numbered = (1..).map(|n| format!("{base}{n}"));
-                let mut names = std::iter::once(base.clone()).chain(numbered);
-                names.find(|name| !is_taken(name)).expect("numbers do not end")
-            }
+            None => first_free([&domain.name, "", "check"], |name| !is_taken(name)),
         };
         refuse_taken(domain, &name)?;
         let check = self.check(&value_of(domain), name, e)?;
@@ -240,6 +236,7 @@ fn value_of(domain: &Domain) -> Table {
         foreign: Default::default(),
         triggers: Default::default(),
         domains: Default::default(),
+        partitioning: None,
         placement: Placement::Replicated,
     }
 }

@@ -7,7 +7,7 @@
 use super::{Ddl, DdlContext};
 use crate::names;
 use base::error::{SqlResult, SqlState};
-use base::identifier::quoted;
+use base::identifier::{first_free, quoted};
 use base::roles::{Object, Privileges};
 use base::schema::foreign::{Action, Timing};
 use base::schema::{ForeignKey, Identity, Table};
@@ -46,7 +46,7 @@ impl DdlContext<'_> {
             Some(name) => names::fold(name),
             None => {
                 let words: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
-                free_name(table, format!("{}_{}_fkey", table.name, words.join("_")))
+                first_free([&table.name, &words.join("_"), "fkey"], |name| !has_constraint(table, name))
             }
         };
         if has_constraint(table, &name) {
@@ -154,13 +154,6 @@ pub(super) fn has_constraint(table: &Table, name: &str) -> bool {
         || table.indexes.iter().any(|i| i.constraint && i.name == name)
         || table.checks.iter().any(|c| c.name == name)
         || table.foreign.own.iter().any(|key| key.name == name)
-}
-
-fn free_name(table: &Table, base: String) -> String {
-    if !has_constraint(table, &base) {
-        return base;
-    }
-    (1..).map(|n| format!("{base}{n}")).find(|n| !has_constraint(table, n)).expect("numbers do not end")
 }
 
 fn key_column(table: &Table, name: &ast::Ident) -> SqlResult<usize> {

@@ -33,14 +33,45 @@ enum Keyed {
     Expression(ast::Expr),
 }
 
+impl Declared {
+    /// Whether a table has an index of all its rows that serves as well: the same columns, and as unique.
+    fn is_there(&self, table: &Table) -> bool {
+        let column = |key: &Key| match key.what {
+            Keyed::Column(column) => Some(column),
+            Keyed::Expression(_) => None,
+        };
+        let Some(columns) = self.keys.iter().map(column).collect::<Option<Vec<usize>>>() else {
+            return false;
+        };
+        let is_same = |index: &Index| {
+            index.form.predicate.is_none() && index.keys() == columns && (index.unique || !self.unique)
+        };
+        self.predicate.is_none() && (table.primary_key == columns || table.indexes.iter().any(is_same))
+    }
+}
+
 impl DdlContext<'_> {
     pub(super) fn create_index(&self, create: &ast::CreateIndex) -> SqlResult<Ddl> {
-        let table = self.find_table(&create.table_name)?;
+        let partition = self.partition_named(&create.table_name)?;
+        let table = match &partition {
+            Some((root, _)) => root,
+            None => self.find_table(&create.table_name)?,
+        };
         let mut ddl = Ddl { tag: "CREATE INDEX", ..Ddl::default() };
         if create.nulls_distinct == Some(false) {
             return Err(SqlError::unsupported("a NULLS NOT DISTINCT index"));
         }
-        let declared = self.declared(table, create)?;
+        let mut declared = self.declared(table, create)?;
+        if let Some((_, condition)) = &partition {
+            if declared.is_there(table) {
+                // An index of a partitioned table is one of each partition.
+                return Ok(ddl);
+            }
+            declared.predicate = Some(match declared.predicate.take() {
+                Some(own) => crate::parse::parse_expr(&format!("{condition} AND ({own})"))?,
+                None => condition.clone(),
+            });
+        }
         let name = create.name.as_ref().map(names::parts).transpose()?;
         let name = name.map(|mut parts| parts.pop().expect("a name has a part"));
         if let Some(name) = name.as_ref().filter(|name| self.relation_exists(&table.schema, name)) {
@@ -76,7 +107,7 @@ impl DdlContext<'_> {
         let name = name.unwrap_or_else(|| {
             let taken: Vec<String> = table.indexes.iter().map(|i| i.name.clone()).collect();
             let words = name_parts(table, &declared).join("_");
-            self.free_name(&table.schema, format!("{}_{words}_idx", table.name), &taken)
+            self.free_name(&table.schema, [&table.name, &words, "idx"], &taken)
         });
         let mut form =
             IndexForm { include: declared.include, method: declared.method, ..IndexForm::default() };
@@ -320,6 +351,23 @@ fn named_column(table: &Table, ident: &ast::Ident) -> SqlResult<usize> {
         error.position = names::ident_position(ident);
         error
     })
+}
+
+/// The text of a computed key as a list of keys shows it.
+pub fn shown_key(text: &str) -> String {
+    expressions::parsed(text).map_or_else(|_| format!("({text})"), |e| shown(&e))
+}
+
+/// An expression that decides the partition of a row, as it is kept, and the type of its values. Errors: those of the
+/// expression of an index.
+pub(super) fn partition_expression(
+    context: &DdlContext<'_>,
+    table: &Table,
+    e: &ast::Expr,
+) -> SqlResult<(String, DataType)> {
+    let kept = context.kept(table, e, Place::Key)?;
+    let data_type = context.check_key(table, &kept)?;
+    Ok((kept.to_string(), data_type))
 }
 
 /// Errors: 42704 for a key of `json`, whose values have no order.

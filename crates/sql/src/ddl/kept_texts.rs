@@ -66,6 +66,13 @@ pub(super) fn next_of(schema: &str, name: &str) -> String {
 
 /// The sequences that a default names.
 pub(super) fn sequences_in(context: &DdlContext<'_>, sql: &str) -> BTreeSet<TableId> {
+    named_in(sql, |text| {
+        find_sequence(context.catalog, context.search_path, text).ok().map(|sequence| sequence.id)
+    })
+}
+
+/// What the calls in a text ask for numbers, as far as it is found.
+pub(super) fn named_in(sql: &str, id_of: impl Fn(&str) -> Option<TableId>) -> BTreeSet<TableId> {
     let mut found = BTreeSet::new();
     // Most defaults name none, and need not be parsed to know it.
     let small = sql.to_lowercase();
@@ -74,10 +81,7 @@ pub(super) fn sequences_in(context: &DdlContext<'_>, sql: &str) -> BTreeSet<Tabl
     }
     let Ok(parsed) = crate::parse::parse_expr(sql) else { return found };
     let _: ControlFlow<()> = walk::expressions(&parsed, |e| {
-        let named = counted(e).map(|(_, text)| find_sequence(context.catalog, context.search_path, text));
-        if let Some(Ok(sequence)) = named {
-            found.insert(sequence.id);
-        }
+        found.extend(counted(e).and_then(|(_, text)| id_of(text)));
         ControlFlow::Continue(())
     });
     found

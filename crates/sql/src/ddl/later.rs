@@ -157,8 +157,8 @@ impl DdlContext<'_> {
                     return None;
                 }
                 let taken: Vec<String> = next.checks.iter().map(|check| check.name.clone()).collect();
-                let name = format!("{}_{}_not_null", next.name, next.columns[column].name);
-                let name = self.free_name(&next.schema, name, &taken);
+                let parts: [&str; 3] = [&next.name, &next.columns[column].name, "not_null"];
+                let name = self.free_name(&next.schema, parts, &taken);
                 let sql = format!("{} IS NOT NULL", next.columns[column].name);
                 super::alter_table::set_not_null(next, column, false);
                 let expr = Expr::is_not_null(column);

@@ -108,9 +108,9 @@ pub(super) fn add_rest(
 ) -> SqlResult<()> {
     let Copied { from, columns, included } = copied;
     if included.constraints {
-        for check in from.checks.iter() {
+        for check in from.declared_checks() {
             let expr = crate::parse::parse_expr(&check.sql)?;
-            put_check(context, table, check.name.clone(), &expr)?;
+            put_check(context, table, Some(check.name.clone()), &expr)?;
         }
     }
     let mut comments = Vec::new();
@@ -118,7 +118,7 @@ pub(super) fn add_rest(
         let of = |id, column: usize| Commented::Object(Object::Column(id, column as u32));
         comments.push((of(from.id, *old), of(table.id, *new)));
     }
-    for check in from.checks.iter().filter(|_| included.comments && included.constraints) {
+    for check in from.declared_checks().filter(|_| included.comments && included.constraints) {
         let of = |id| Commented::Constraint(id, check.name.clone());
         comments.push((of(from.id), of(table.id)));
     }

@@ -50,12 +50,18 @@ impl DdlContext<'_> {
         let typed = names.into_iter().zip(&columns).map(stored_column).collect::<SqlResult<_>>()?;
         let shape = View::shape(id, schema, name, typed);
         let mut table = shape.clone();
-        table.primary_key_name = format!("{}_pkey", table.name);
+        table.primary_key_name = base::identifier::made(&table.name, "", "pkey");
         hidden_key(&mut table, None)?;
         table.placement = StorageOptions::default().placement(self, &table)?;
         let type_oids = columns.iter().map(|column| column.type_oid).collect();
-        let view =
-            View { shape: shape.into(), type_oids, definition, uses, check_option: Default::default() };
+        let view = View {
+            shape: shape.into(),
+            type_oids,
+            definition,
+            uses,
+            check_option: Default::default(),
+            partition: None,
+        };
         let view = materialized::over(&view, &table, is_populated);
         ddl.actions.extend([SchemaAction::CreateTable(table), SchemaAction::PutView(view)]);
         Ok(ddl)
@@ -99,18 +105,11 @@ impl DdlContext<'_> {
         }
         let words: Vec<String> =
             operation.to_string().split_whitespace().take(2).map(str::to_uppercase).collect();
-        Err(cannot_be_done(&words.join(" "), table))
+        let (action, name) = (words.join(" "), &table.name);
+        let told = format!("ALTER action {action} cannot be performed on relation \"{name}\"");
+        let detail = "This operation is not supported for materialized views.";
+        Err(SqlError::new(WRONG_KIND, told).detail(detail))
     }
-
-    /// Errors: 42809 for a materialized view: its rows are written anew by REFRESH alone.
-    pub(super) fn refuse_rewrite(&self, table: &Table) -> SqlResult<()> {
-        if materialized::is_one(self.catalog, table.id) { Err(cannot_be_done("SET", table)) } else { Ok(()) }
-    }
-}
-
-fn cannot_be_done(action: &str, table: &Table) -> SqlError {
-    let told = format!("ALTER action {action} cannot be performed on relation \"{}\"", table.name);
-    SqlError::new(WRONG_KIND, told).detail("This operation is not supported for materialized views.")
 }
 
 /// A column of kept rows. Errors: 0A000 for a type that no table has.

@@ -1,9 +1,11 @@
 //! `WITH (…)`: where a table's rows live.
 
 use super::{Ddl, DdlContext, Rewrite};
+use crate::materialized;
 use base::error::{SqlResult, SqlState};
 use base::schema::{Catalog, MoveHome, Placement, RegionMap, SchemaAction, Sequence, Table};
 use base::topology::Topology;
+use base::views::View;
 use base::{DataType, RegionId, SqlError, TableId};
 use sqlparser::ast::{self, SqlOption};
 use std::collections::BTreeMap;
@@ -214,11 +216,16 @@ pub fn move_home(table: &Table, to: RegionId, topology: &Topology) -> MoveHome {
     MoveHome { table: table.id, ids, partitions: table.partitions(topology), to }
 }
 
-/// A table like this one, which takes its place and its rows.
+/// A table like this one, which takes its place and its rows; the query of a materialized view goes by its id.
 fn rewrite(context: &DdlContext<'_>, table: &Arc<Table>, placement: Placement) -> SqlResult<Ddl> {
-    context.refuse_rewrite(table)?;
     let next = Table { placement, ..table.as_ref().clone() };
-    remade(context, Rewrite::of(table), next, Vec::new(), context.catalog.next_id, &[])
+    let mut ddl = remade(context, Rewrite::of(table), next, Vec::new(), context.catalog.next_id, &[])?;
+    if let (Some(view), Some(rewrite)) = (materialized::of(context.catalog, table.id), &ddl.rewrites) {
+        let shape = Table { id: rewrite.to, ..view.shape.as_ref().clone() };
+        let next = View { shape: shape.into(), ..view.as_ref().clone() };
+        ddl.actions.extend([SchemaAction::DropView(table.id), SchemaAction::PutView(next)]);
+    }
+    Ok(ddl)
 }
 
 /// A table made anew as `next` describes it, under ids of its own: rows are written into it as `rewrite` says, and

@@ -414,7 +414,7 @@ impl DdlContext<'_> {
     /// Whether a default is always this label.
     fn is_constant(&self, column: &Column, sql: &str, code: i64) -> SqlResult<bool> {
         let parsed = crate::parse::parse_expr(sql)?;
-        let value = super::create_table::lowered_default(self, column, &parsed)?;
+        let value = super::defaults::lowered_default(self, column, &parsed)?;
         Ok(matches!(value, Expr::Constant(Datum::Int(c)) if c == code))
     }
 }

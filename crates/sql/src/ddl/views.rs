@@ -98,7 +98,7 @@ impl DdlContext<'_> {
         let typed = names.into_iter().zip(columns.iter().map(|column| column.data_type)).collect();
         let shape = View::shape(id, schema, name, typed);
         let type_oids = columns.iter().map(|column| column.type_oid).collect();
-        let view = View { shape: shape.into(), type_oids, definition, uses, check_option };
+        let view = View { shape: shape.into(), type_oids, definition, uses, check_option, partition: None };
         if let Some(before) = before {
             check_replaced(before, &view)?;
         }

@@ -101,6 +101,7 @@ mod tests {
             foreign: Default::default(),
             triggers: Default::default(),
             domains: Default::default(),
+            partitioning: None,
             placement: Placement::Home(RegionId(0)),
         }
     }

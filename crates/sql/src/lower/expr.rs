@@ -24,7 +24,7 @@ use sqlparser::ast;
 pub use typing::bare_name as type_name;
 pub use typing::literal;
 use typing::*;
-use values::span;
+use values::{padded, span};
 
 /// What is known of an expression's type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -403,7 +403,7 @@ impl ExprLowering<'_> {
             Kind::Parameter(_) => self.resolve(typed, to)?,
             Kind::Known(_) => typed,
         };
-        Ok(convert(typed, to)?)
+        Ok(convert(padded(typed, to), to)?)
     }
 }
 

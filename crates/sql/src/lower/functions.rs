@@ -47,6 +47,9 @@ impl ExprLowering<'_> {
         if let Some(text) = self.text_function(name, &arguments)? {
             return Ok(text);
         }
+        if let Some(array) = self.array_function(name, &arguments)? {
+            return Ok(array);
+        }
         Ok(match (name, arguments.as_slice()) {
             ("now" | "transaction_timestamp" | "current_timestamp", []) => {
                 Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz)
@@ -109,7 +112,7 @@ impl ExprLowering<'_> {
             ("coalesce", [_, ..]) => self.alike(Function::Coalesce, &arguments, "COALESCE")?,
             ("greatest", [_, ..]) => self.alike(Function::Greatest, &arguments, "GREATEST")?,
             ("least", [_, ..]) => self.alike(Function::Least, &arguments, "LEAST")?,
-            ("nullif", [_, _]) => self.alike(Function::NullIf, &arguments, "NULLIF")?,
+            ("nullif", [a, b]) => self.null_if(a, b)?,
             ("enum_first" | "enum_last", [_]) | ("enum_range", [_] | [_, _]) => {
                 self.labels(name, &arguments)?
             }
@@ -182,7 +185,21 @@ impl ExprLowering<'_> {
         Ok(Typed::known(Expr::Call(function, values), data_type))
     }
 
-    /// Of a moment by the session's clocks.
+    /// Of two whole numbers or two floats it is of the first one's type, whatever the second one's is.
+    fn null_if(&mut self, a: &ast::Expr, b: &ast::Expr) -> Lowered<Typed> {
+        let (a, b) = (self.lower(a)?, self.lower(b)?);
+        let (mut values, data_type) = self.unify(vec![a.clone(), b], "NULLIF")?;
+        let is_whole = |t| matches!(t, DataType::SmallInt | DataType::Integer | DataType::BigInt);
+        let is_float = |t| matches!(t, DataType::Real | DataType::Double);
+        let are_alike = |own| is_whole(own) && is_whole(data_type) || is_float(own) && is_float(data_type);
+        let own = a.known_type().filter(|own| are_alike(*own));
+        if own.is_some() {
+            values[0] = a.expr;
+        }
+        Ok(Typed::known(Expr::Call(Function::NullIf, values), own.unwrap_or(data_type)))
+    }
+
+    /// Of a moment by the session's clocks, and of an interval.
     fn date_trunc(&mut self, unit: &ast::Expr, at: &ast::Expr) -> Lowered<Typed> {
         let unit = self.text(unit)?;
         let at = self.lower(at)?;
@@ -193,7 +210,7 @@ impl ExprLowering<'_> {
                 let truncate = Function::Zone(ZoneFunction::Truncate);
                 Expr::Call(truncate, vec![Expr::zone(zone), unit, at.expr])
             }
-            DataType::Timestamp | DataType::TimestampTz => {
+            DataType::Timestamp | DataType::TimestampTz | DataType::Interval => {
                 Expr::Call(Function::DateTrunc, vec![unit, at.expr])
             }
             _ => return Err(Refusal::TooRich),

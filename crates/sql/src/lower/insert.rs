@@ -484,16 +484,7 @@ pub fn check_row(table: &Table, values: &[Datum]) -> SqlResult<()> {
     for check in table.checks.iter() {
         // Unknown passes.
         if check.expr.eval(values)? == Datum::Bool(false) {
-            return Err(SqlError::new(
-                SqlState::CHECK_VIOLATION,
-                format!(
-                    "new row for relation \"{}\" violates check constraint \"{}\"",
-                    table.name, check.name
-                ),
-            )
-            .detail(failing())
-            .table(&table.name)
-            .constraint(&check.name));
+            return Err(table.violation(check, failing()));
         }
     }
     Ok(())

@@ -29,6 +29,8 @@ pub struct RowSelectPlan {
     pub is_locking: bool,
     /// FOR UPDATE locks rows.
     pub lock: Option<Contended>,
+    /// FOR SHARE with NOWAIT or SKIP LOCKED looks for locks, and takes none.
+    pub shared: Option<Contended>,
     /// So few rows that columns would be slower.
     pub is_narrow: bool,
     /// Columns of the table that the statement looks at; `None`: all.
@@ -121,6 +123,7 @@ impl Lowering<'_> {
         let natural = natural_order(&table, index.as_ref(), &path, &output.order);
         let is_locking = !query.locks.is_empty();
         let lock = contended(&query.locks, &scope)?;
+        let shared = query.locks.iter().find_map(shared);
         let key_length = index.as_ref().map_or(table.primary_key.len(), |i| i.keys().len());
         let few = path.fixed_count() > 0
             && (path.fixed_count() + 1 >= key_length || (path.fixed_count() >= 2 && path.is_located()));
@@ -140,6 +143,7 @@ impl Lowering<'_> {
             natural,
             is_locking,
             lock,
+            shared,
             is_narrow,
             columns,
         })
@@ -252,6 +256,15 @@ fn contended(clauses: &[ast::LockClause], scope: &Scope) -> Lowered<Option<Conte
     Ok(lock)
 }
 
+/// What a clause FOR SHARE says of rows that others have locked; `None`: it does not look.
+pub fn shared(clause: &ast::LockClause) -> Option<Contended> {
+    match (&clause.lock_type, &clause.nonblock) {
+        (ast::LockType::Share, Some(ast::NonBlock::Nowait)) => Some(Contended::Fail),
+        (ast::LockType::Share, Some(ast::NonBlock::SkipLocked)) => Some(Contended::Skip),
+        _ => None,
+    }
+}
+
 impl Output {
     /// Columns of the rows found that these conditions and the output look at.
     pub(super) fn columns_with<'e>(
@@ -343,6 +356,10 @@ fn natural_order(table: &Table, index: Option<&Index>, path: &KeyPath, order: &[
 }
 
 impl RowSelectPlan {
+    /// Whether locks of others have a say in what it does.
+    pub fn heeds_locks(&self) -> bool {
+        self.lock.is_some() || self.shared.is_some()
+    }
     /// The filter that goes with what was reached.
     pub fn filter(&self, reached: &Reached, binding: &bind::Binding<'_>) -> SqlResult<Option<Expr>> {
         let filter = if reached.is_exact { &self.path.residual } else { &self.condition };

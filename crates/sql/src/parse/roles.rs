@@ -7,7 +7,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 /// - CREATE USER as CREATE ROLE … LOGIN, ALTER USER and DROP USER as ALTER ROLE and DROP ROLE;
 /// - ENCRYPTED PASSWORD as PASSWORD: there is no other;
 /// - ALTER ROLE … SET name TO a, b as ALTER ROLE … SET name TO (a, b);
-/// - GRANT a, b TO c as GRANT ROLE a, ROLE b TO c, REVOKE likewise, and WITH ADMIN OPTION as WITH GRANT OPTION.
+/// - GRANT a, b TO c as GRANT ROLE a, ROLE b TO c, REVOKE likewise, and WITH ADMIN OPTION as WITH GRANT OPTION;
+/// - TEMP as TEMPORARY where it is granted or revoked.
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let is_about =
         |t: &TokenWithSpan| ["user", "role", "grant", "revoke"].iter().any(|word| is_word(t, word));
@@ -86,7 +87,13 @@ fn grant(statement: &[TokenWithSpan], words: &[usize], made: &mut Vec<TokenWithS
     let head = &words[..end];
     let is_of_roles = end < words.len() && head.len() > 1 && !head.iter().any(|i| is(i, "on"));
     if !is_of_roles || head[1..].iter().any(|i| is(i, "option") || is(i, "role")) {
-        made.extend_from_slice(statement);
+        let temp = temp_of(statement, head);
+        for (i, token) in statement.iter().enumerate() {
+            match temp.contains(&i) {
+                true => made.extend(word("TEMPORARY", token)),
+                false => made.push(token.clone()),
+            }
+        }
         return;
     }
     for (i, token) in statement.iter().enumerate() {
@@ -107,6 +114,22 @@ fn grant(statement: &[TokenWithSpan], words: &[usize], made: &mut Vec<TokenWithS
             false => made.push(token.clone()),
         }
     }
+}
+
+/// Where TEMP stands among the privileges in front of ON, and names no column.
+fn temp_of(statement: &[TokenWithSpan], head: &[usize]) -> Vec<usize> {
+    let on = head.iter().position(|i| is_word(&statement[*i], "on")).unwrap_or(0);
+    let mut depth = 0_usize;
+    let mut found = Vec::new();
+    for i in head[..on].iter().skip(1) {
+        match statement[*i].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ if depth == 0 && is_word(&statement[*i], "temp") => found.push(*i),
+            _ => {}
+        }
+    }
+    found
 }
 
 fn word(text: &str, at: &TokenWithSpan) -> [TokenWithSpan; 3] {
@@ -152,6 +175,9 @@ mod tests {
                 "GRANT ALL ON ALL TABLES IN SCHEMA s TO PUBLIC",
             ),
             ("SELECT user FROM t; GRANT a TO b", "SELECT user FROM t"),
+            ("GRANT TEMP ON DATABASE d TO r", "GRANT TEMPORARY ON DATABASE d TO r"),
+            ("REVOKE CONNECT, TEMP ON DATABASE d FROM r;", "REVOKE CONNECT, TEMPORARY ON DATABASE d FROM r"),
+            ("GRANT SELECT (temp) ON t TO b", "GRANT SELECT (temp) ON t TO b"),
         ] {
             let parsed = crate::parse::parse(sql).unwrap_or_else(|e| panic!("{sql}: {e:?}"));
             assert_eq!(parsed[0].to_string().trim_end(), wanted, "{sql}");

@@ -28,6 +28,7 @@ fn table(id: u32, name: &str, columns: &[&str]) -> Table {
         foreign: Default::default(),
         triggers: Default::default(),
         domains: Default::default(),
+        partitioning: None,
         placement: Placement::Home(RegionId(0)),
     }
 }

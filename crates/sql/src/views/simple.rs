@@ -28,7 +28,8 @@ pub(super) struct OverTable {
 /// What rows have to fulfil that are written through views, as far as these have been gone through.
 #[derive(Default)]
 pub(super) struct Checks {
-    pub views: Vec<String>,
+    /// For each, what is told of a row that is none of it.
+    pub views: Vec<SqlError>,
     /// A view above says so of all views below it.
     cascades: bool,
 }
@@ -83,12 +84,27 @@ pub(super) fn over_table(
         }
     };
     if checks.concern(view, verb) && simple.tell_condition(&mut rewritten) {
-        checks.views.push(view.shape.name.clone());
+        checks.views.push(not_of(view));
     }
     // The owner has to have the right to do the same to what is below.
     with_owner(check, view, |owner| owner.statement(&rewritten))?;
     let table = simple.base.id;
     Ok(Some(OverTable { statement: rewritten, table }))
+}
+
+/// The error for a row that is written through a view and is none of its rows.
+fn not_of(view: &View) -> SqlError {
+    let name = &view.shape.name;
+    match view.partition {
+        Some(_) => {
+            let told = format!("new row for relation \"{name}\" violates partition constraint");
+            SqlError::new(SqlState::CHECK_VIOLATION, told).table(name)
+        }
+        None => {
+            let told = format!("new row violates check option for view \"{name}\"");
+            SqlError::new(SqlState(*b"44000"), told)
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -9,10 +9,10 @@ use crate::system::pg_tables::{
     check_oid, default_oid, foreign_key_oid, has_primary_key, has_triggers, primary_key_oid, schema_oid,
 };
 use crate::system::triggers::TRIGGER;
-use crate::system::{Made, domains, privileges, routines};
+use crate::system::{Made, domains, partitions, privileges, routines};
 use base::comments::Commented;
 use base::roles::{Object, Privileges};
-use base::schema::{Identity, Index, Table};
+use base::schema::{Identity, Index, Sequence, Table};
 use base::views::CheckOption;
 use base::{DataType, Datum, TableId};
 use sql::ddl::indexes::written::{self, Style};
@@ -101,11 +101,20 @@ const RELATIONS: &[(&str, DataType)] = &[
 
 /// WITH CHECK OPTION of a view.
 fn check_option(context: &Context<'_>, id: TableId) -> Datum {
-    match context.catalog.views.get(&id).map(|view| view.check_option) {
+    let view = context.catalog.views.get(&id).filter(|view| view.partition.is_none());
+    match view.map(|view| view.check_option) {
         Some(CheckOption::Local) => text("LOCAL"),
         Some(CheckOption::Cascaded) => text("CASCADED"),
         _ => Datum::Null,
     }
+}
+
+/// The table and the place of the column that a sequence goes with, and whether that is an identity column.
+fn owned(context: &Context<'_>, sequence: &Sequence) -> Option<(u32, i64, bool)> {
+    let (of, column) = sequence.owner?;
+    let table = context.catalog.table(of)?;
+    let is_identity = table.columns.get(column)?.identity.is_identity();
+    Some((oid(of), place(table, column), is_identity))
 }
 
 /// Where rows live is no storage parameter of PostgreSQL's, and is left out.
@@ -159,23 +168,21 @@ fn relations(context: &Context<'_>) -> Made {
                 check_option(context, id),
                 if matches!(kind, "r" | "m") { text("heap") } else { Datum::Null },
                 Datum::Bool(owned.is_some_and(|(.., is_identity)| is_identity)),
-                no(),
+                Datum::Bool(partitions::is_one(context.catalog, id)),
             ]);
         };
     for table in context.catalog.tables.values() {
-        let kind = if sql::materialized::is_one(context.catalog, table.id) { "m" } else { "r" };
-        add(table.id, &table.name, &table.schema, kind, table.checks.len(), None);
+        let is_materialized = sql::materialized::is_one(context.catalog, table.id);
+        let kind = if is_materialized { "m" } else { partitions::kind(table) };
+        add(table.id, &table.name, &table.schema, kind, table.declared_checks().count(), None);
     }
     for sequence in context.catalog.sequences.values() {
-        let owned = sequence.owner.and_then(|(of, column)| {
-            let table = context.catalog.table(of)?;
-            let is_identity = table.columns.get(column)?.identity.is_identity();
-            Some((oid(of), place(table, column), is_identity))
-        });
-        add(sequence.id, &sequence.name, &sequence.schema, "S", 0, owned);
+        add(sequence.id, &sequence.name, &sequence.schema, "S", 0, owned(context, sequence));
     }
     for view in sql::materialized::plain(context.catalog) {
-        add(view.shape.id, &view.shape.name, &view.shape.schema, "v", 0, None);
+        let kind = partitions::kind_of_view(view);
+        let checks = partitions::checks_of_view(context.catalog, view);
+        add(view.shape.id, &view.shape.name, &view.shape.schema, kind, checks, None);
     }
     made
 }
@@ -217,12 +224,14 @@ fn columns(context: &Context<'_>) -> Made {
     let mut made = Made::new(COLUMNS);
     for table in sql::materialized::shapes(context.catalog) {
         for (number, column) in table.visible_columns() {
+            let domain = partitions::domain(context.catalog, table, number);
+            let column = partitions::shown(context.catalog, table, column);
             let identity = match column.identity {
                 Identity::Always => "a",
                 Identity::ByDefault => "d",
                 _ => "",
             };
-            let type_name = match (table.domains.get(&number), column.data_type) {
+            let type_name = match (domain, column.data_type) {
                 (Some(domain), _) => domains::qualified(domain),
                 (None, sql::types::NUMERIC) => "numeric".to_string(),
                 (None, other) => qualified(other),
@@ -263,7 +272,7 @@ fn defaults(context: &Context<'_>) -> Made {
         ("oid", DataType::BigInt),
         ("adsrc", TEXT),
     ]);
-    for table in context.catalog.tables.values() {
+    for table in partitions::tables(context.catalog) {
         for (number, column) in table.visible_columns() {
             let Some(default) = &column.default else { continue };
             if column.identity.is_identity() {
@@ -272,7 +281,7 @@ fn defaults(context: &Context<'_>) -> Made {
             let (relation, nth) = (oid(table.id), place(table, number));
             let id = default_oid(table, number);
             // A sequence is named with its schema, because a dump is read with no search path.
-            let owned = |s: &&std::sync::Arc<base::schema::Sequence>| s.owner == Some((table.id, number));
+            let owned = |s: &&std::sync::Arc<Sequence>| s.owner == Some((table.id, number));
             let source = match context.catalog.sequences.values().find(owned) {
                 Some(sequence) => {
                     let name = format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name));
@@ -367,6 +376,9 @@ fn indexes(context: &Context<'_>) -> Made {
 /// The catalog of functions, as `classoid` tells it.
 const PROC: u32 = 1255;
 
+/// The catalog of types.
+const TYPE: u32 = 1247;
+
 /// Comments, with columns numbered as [`columns`] does.
 fn comments(context: &Context<'_>) -> Made {
     let mut made = Made::new(&[("description", TEXT), ("classoid", INT), ("objoid", INT), ("objsubid", INT)]);
@@ -377,6 +389,9 @@ fn comments(context: &Context<'_>) -> Made {
             }
             Commented::Object(Object::Relation(id)) if context.catalog.trigger(*id).is_some() => {
                 (TRIGGER, oid(*id), 0)
+            }
+            Commented::Object(Object::Relation(id)) if context.catalog.types.contains(*id) => {
+                (TYPE, oid(*id), 0)
             }
             Commented::Object(Object::Relation(id)) => (CLASS, oid(*id), 0),
             Commented::Object(Object::Column(id, column)) => {

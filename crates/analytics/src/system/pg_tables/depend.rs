@@ -3,13 +3,14 @@
 use super::super::Made;
 use super::{INT, OID, TEXT, default_oid, int, text};
 use crate::context::Context;
+use crate::system::partitions;
 use base::TableId;
 use base::schema::Table;
 use sql::lower::oid;
 use std::collections::BTreeSet;
 
-/// What depends on what, as far as users made it: views on what they read, sequences on their columns, functions
-/// on the types of their signatures.
+/// What depends on what, as far as users made it: views on what they read, partitions on what they are of, sequences on
+/// their columns, functions on the types of their signatures.
 pub(super) fn depend(context: &Context<'_>) -> Made {
     const CLASS: u32 = 1259;
     const DEFAULT: u32 = 2604;
@@ -35,7 +36,7 @@ pub(super) fn depend(context: &Context<'_>) -> Made {
             text(kind),
         ]);
     };
-    for table in context.catalog.tables.values() {
+    for table in partitions::tables(context.catalog) {
         for (number, column) in table.visible_columns() {
             // A dump makes the sequence first, though that is made for the column.
             let counted = column.default.as_deref().filter(|_| !column.identity.is_identity());
@@ -48,6 +49,10 @@ pub(super) fn depend(context: &Context<'_>) -> Made {
     let mut add =
         |object: TableId, of: TableId, column, kind: &str| put(CLASS, oid(object).into(), of, column, kind);
     for view in context.catalog.views.values() {
+        if let Some(partition) = &view.partition {
+            add(view.shape.id, partition.parent, 0, "a");
+            continue;
+        }
         for (of, columns) in &view.uses {
             add(view.shape.id, *of, 0, "n");
             columns.iter().for_each(|column| add(view.shape.id, *of, column + 1, "n"));

@@ -7,10 +7,11 @@ use super::{
     primary_key_oid, schema_oid, text,
 };
 use crate::context::Context;
+use crate::system::partitions;
 use base::domain::Domain;
 use base::schema::foreign::{Action, Timing};
 use base::schema::{Check, ForeignKey, Index, Table};
-use base::{DataType, Datum};
+use base::{DataType, Datum, TableId};
 use sql::ddl::indexes::written::{self, Style};
 use sql::lower::oid;
 use std::sync::Arc;
@@ -193,11 +194,12 @@ pub(super) fn constraint(context: &Context<'_>) -> Made {
         for index in table.indexes.iter().filter(|i| i.constraint) {
             add(oid(index.id), &index.name, table, "u", oid(index.id), Some(&index.columns), Datum::Null);
         }
-        for (nth, check) in table.checks.iter().enumerate() {
+        for (nth, check) in table.checks.iter().enumerate().filter(|(_, check)| !check.is_of_partitions()) {
             add(check_oid(table, nth), &check.name, table, "c", 0, None, text(&check.sql));
         }
     }
     made.rows.extend(of_domains(context, &made.columns));
+    made.rows.extend(of_partitions(context, &made.columns));
     let at = |name: &str| made.columns.iter().position(|(n, _)| *n == name).expect("a column of this table");
     let (validated, number) = (at("convalidated"), at("oid"));
     for table in context.catalog.tables.values() {
@@ -219,24 +221,53 @@ fn of_domains(context: &Context<'_>, columns: &[(&'static str, DataType)]) -> Ve
     let domains = context.catalog.types.domains.values();
     let checks =
         domains.flat_map(|domain| domain.checks.iter().enumerate().map(move |check| (domain, check)));
-    let row = |(domain, (nth, check)): (&Arc<Domain>, (usize, &Check))| {
-        let field = |(name, _): &(&str, DataType)| match *name {
-            "oid" => int(constraint_oid(domain.id, nth)),
-            "conname" => text(&check.name),
-            "connamespace" => int(schema_oid(context, &domain.schema)),
-            "contype" => text("c"),
-            "contypid" => int(oid(domain.id)),
-            "condeferrable" | "condeferred" | "connoinherit" => Datum::Bool(false),
-            "convalidated" => Datum::Bool(check.is_validated),
-            "conislocal" => Datum::Bool(true),
-            "confupdtype" | "confdeltype" | "confmatchtype" => text(" "),
-            "conkey" | "confkey" => Datum::Null,
-            "conbin" => text(&check.sql),
-            _ => Datum::Int(0),
-        };
-        columns.iter().map(field).collect()
+    let row = |(domain, check): (&Arc<Domain>, (usize, &Check))| {
+        of_check(context, columns, (domain.id, &domain.schema), ON_DOMAIN, check)
     };
     checks.map(row).collect()
+}
+
+/// The columns of `pg_constraint` that name what a check is on.
+const ON_DOMAIN: &str = "contypid";
+const ON_TABLE: &str = "conrelid";
+
+/// Rows of partitions in `pg_constraint`, whose columns are given: they have the checks of their tables.
+fn of_partitions(context: &Context<'_>, columns: &[(&'static str, DataType)]) -> Vec<Vec<Datum>> {
+    let mut rows = Vec::new();
+    for view in partitions::all(context.catalog) {
+        let of = (view.shape.id, view.shape.schema.as_str());
+        let Some(table) = sql::partitions::root(context.catalog, of.0) else { continue };
+        let checks = table.checks.iter().enumerate().filter(|(_, check)| !check.is_of_partitions());
+        rows.extend(checks.map(|check| of_check(context, columns, of, ON_TABLE, check)));
+    }
+    rows
+}
+
+/// The row in `pg_constraint`, whose columns are given, of the check that has a number among those of something; `on` says
+/// what that is. A partition has its checks from its table.
+fn of_check(
+    context: &Context<'_>,
+    columns: &[(&'static str, DataType)],
+    (of, schema): (TableId, &str),
+    on: &str,
+    (nth, check): (usize, &Check),
+) -> Vec<Datum> {
+    let field = |(name, _): &(&str, DataType)| match *name {
+        "oid" => int(constraint_oid(of, nth)),
+        "conname" => text(&check.name),
+        "connamespace" => int(schema_oid(context, schema)),
+        "contype" => text("c"),
+        name if name == on => int(oid(of)),
+        "condeferrable" | "condeferred" | "connoinherit" => Datum::Bool(false),
+        "convalidated" => Datum::Bool(check.is_validated),
+        "conislocal" => Datum::Bool(on == ON_DOMAIN),
+        "coninhcount" => int(i32::from(on == ON_TABLE)),
+        "confupdtype" | "confdeltype" | "confmatchtype" => text(" "),
+        "conkey" | "confkey" => Datum::Null,
+        "conbin" => text(&check.sql),
+        _ => Datum::Int(0),
+    };
+    columns.iter().map(field).collect()
 }
 
 /// Column numbers as an array of smallint prints them.

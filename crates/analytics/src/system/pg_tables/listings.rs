@@ -2,6 +2,7 @@
 
 use super::{BOOL, Made, OID, Owned, TEXT, array_of, has_primary_key, privileges, text};
 use crate::context::Context;
+use crate::system::partitions;
 use base::Datum;
 use base::schema::Index;
 use sql::ddl::indexes::written::{self, Style};
@@ -17,14 +18,14 @@ pub(super) fn tables(context: &Context<'_>) -> Made {
         ("hastriggers", BOOL),
         ("rowsecurity", BOOL),
     ]);
-    made.rows = context
-        .catalog
-        .tables
-        .values()
-        .filter(|t| !sql::materialized::is_one(context.catalog, t.id))
+    let catalog = context.catalog;
+    made.rows = partitions::tables(catalog)
+        .filter(|t| !sql::materialized::is_one(catalog, t.id))
         .map(|t| {
             let no = || Datum::Bool(false);
-            let indexed = Datum::Bool(has_primary_key(t) || !t.indexes.is_empty());
+            // Indexes are shown at the table that has the rows.
+            let has_rows = catalog.tables.contains_key(&t.id);
+            let indexed = Datum::Bool(has_rows && (has_primary_key(t) || !t.indexes.is_empty()));
             let owner = context.catalog.roles.owner_of(&Owned::Relation(t.id));
             let owner = privileges::role_name(context, owner).unwrap_or_default();
             vec![text(&t.schema), text(&t.name), text(owner), Datum::Null, indexed, no(), no(), no()]

@@ -1,7 +1,7 @@
 //! What ALTER TABLE does to columns: DROP COLUMN, ALTER COLUMN, RENAME COLUMN.
 
-use super::super::create_table;
 use super::super::sequence_options::Options;
+use super::super::{create_table, defaults};
 use super::Altering;
 use crate::ddl::foreign_keys::are_comparable;
 use crate::ddl::{DdlContext, indexes};
@@ -129,7 +129,7 @@ impl DdlContext<'_> {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, told("is an identity column")));
             }
             ColumnOperation::SetDefault { value } => {
-                let default = create_table::kept_default(self, &next.columns[column], value)?;
+                let default = defaults::kept_default(self, &next.columns[column], value)?;
                 next.columns[column].default = Some(default);
             }
             ColumnOperation::DropDefault => next.columns[column].default = None,
@@ -297,7 +297,7 @@ impl DdlContext<'_> {
         let is_widened = using.is_none() && is_wider(was.data_type, to);
         if let Some(default) = &was.default {
             let parsed = crate::parse::parse_expr(default)?;
-            create_table::kept_default(self, &next.columns[column], &parsed).map_err(|_| {
+            defaults::kept_default(self, &next.columns[column], &parsed).map_err(|_| {
                 SqlError::new(
                     SqlState::DATATYPE_MISMATCH,
                     format!(
@@ -376,6 +376,7 @@ pub(super) fn rename_column(next: &mut Table, from: &ast::Ident, to: &ast::Ident
     let Some(column) = next.column_named(&old).filter(|c| !next.columns[*c].hidden) else {
         return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{old}\" does not exist")));
     };
+    create_table::free_row_id(next, &new);
     if next.column_named(&new).is_some() {
         let told = format!("column \"{new}\" of relation \"{}\" already exists", next.name);
         return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, told));

@@ -10,11 +10,9 @@ impl ExprLowering<'_> {
             ast::UnaryOperator::Not => Ok(not(boolean(self.condition(e, "NOT")?))),
             ast::UnaryOperator::Plus => self.number(e),
             ast::UnaryOperator::Minus => {
-                // A number is read with its sign: -2147483648 is an integer.
-                if let ast::Expr::Value(value) = e
-                    && let ast::Value::Number(text, _) = &value.value
-                {
-                    return number(&format!("-{text}"));
+                // A number is read with its signs: -2147483648 is an integer, and - -2147483648 is none.
+                if let Some(numeral) = negated(e) {
+                    return number(&numeral);
                 }
                 // A negative constant stays one, so that it can be a key.
                 let value = self.number(e)?;
@@ -219,6 +217,22 @@ impl ExprLowering<'_> {
             _ if (a, b) == (DataType::Time, DataType::Time) => return Err(Refusal::TooRich),
             _ => return Err(no_operator(operator.symbol(), a, b).into()),
         })
+    }
+}
+
+/// The numeral of a number with its signs and one more; `None` for what is no number.
+fn negated(e: &ast::Expr) -> Option<String> {
+    match e {
+        ast::Expr::Nested(inner) => negated(inner),
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => {
+            let numeral = negated(expr)?;
+            Some(numeral.strip_prefix('-').map_or_else(|| format!("-{numeral}"), str::to_string))
+        }
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Number(text, _) => Some(format!("-{text}")),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -95,6 +95,18 @@ impl ExprLowering<'_> {
     }
 }
 
+/// What is cast to bytes, a `char(n)` with the blanks that its values are kept without.
+pub(super) fn padded(typed: Typed, to: DataType) -> Typed {
+    match (typed.data_type(), to) {
+        (DataType::Char { length }, DataType::Bytea) => {
+            let length = Expr::Constant(Datum::Int(length.into()));
+            let pad = Function::Text(base::text_functions::TextFunction::PadRight);
+            Typed::known(Expr::Call(pad, vec![typed.expr, length]), DataType::Text)
+        }
+        _ => typed,
+    }
+}
+
 /// `interval '1 day'`, `interval '1' day`.
 pub(super) fn span(interval: &ast::Interval) -> Lowered<Typed> {
     let ast::Interval { value, leading_field, leading_precision: None, last_field: None, .. } = interval

@@ -1,0 +1,247 @@
+//! ATTACH PARTITION and DETACH PARTITION: a table's rows become those of a partition, and back.
+
+use super::{Parent, PartitionRows, WRONG_KIND};
+use crate::ddl::create_table::{create_table, put_check};
+use crate::ddl::{Ddl, DdlContext};
+use crate::parse::parse_expr;
+use crate::partitions;
+use crate::views::quoted;
+use base::TableId;
+use base::comments::Commented;
+use base::error::{SqlError, SqlResult, SqlState};
+use base::partitioning::{PartitionKey, Partitioning};
+use base::roles::Object;
+use base::schema::{Catalog, SchemaAction, Table};
+use base::views::{Relation, View};
+use sqlparser::ast::{ForValues, ObjectName, Statement};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl DdlContext<'_> {
+    /// Errors: 42804 for columns that are not the parent's, 0A000 for a table with something that a partition cannot have,
+    /// 42501, and those of a new partition.
+    pub(super) fn attach(
+        &self,
+        name: &ObjectName,
+        parent: &ObjectName,
+        values: &ForValues,
+    ) -> SqlResult<Ddl> {
+        let parent = self.parent(parent)?;
+        let child = self.find_table(name)?;
+        self.check_owner(&Object::Relation(child.id))?;
+        self.refuse_attached(&parent, child)?;
+        let columns = same_columns(child, parent.root, &parent.shape.name)?;
+        let mut ddl = Ddl { tag: "ALTER TABLE", ..Ddl::default() };
+        let id = TableId(self.catalog.next_id);
+        let named = (id, child.schema.clone(), child.name.clone());
+        let divides = child.partitioning.as_ref().map(|of| moved_keys(of, &columns)).transpose()?;
+        let view = self.new_partition(&parent, named, values, divides)?;
+        self.keep_free(&parent, &view, &mut ddl)?;
+        let condition = self.condition_with(parent.root, &view)?;
+        if let Some(next) = self.with_checks_of(child, &parent, &view)? {
+            ddl.actions.push(SchemaAction::AlterTable(next));
+        }
+        ddl.actions.push(SchemaAction::DropTable(child.id));
+        ddl.actions.push(SchemaAction::PutView(view));
+        for below in partitions::below(self.catalog, child.id) {
+            let mut moved = below.as_ref().clone();
+            if let Some(of) = moved.partition.as_mut().filter(|of| of.parent == child.id) {
+                of.parent = id;
+            }
+            if let Some(divides) = &below.shape.partitioning {
+                let partitioning = Some(Arc::new(moved_keys(divides, &columns)?));
+                moved.shape = Arc::new(Table { partitioning, ..below.shape.as_ref().clone() });
+            }
+            ddl.actions.push(SchemaAction::PutView(moved));
+        }
+        let shown: Vec<usize> = parent.root.visible_columns().map(|(number, _)| number).collect();
+        let place = |to: &usize| shown.iter().position(|number| number == to);
+        let places = columns.iter().filter_map(|(from, to)| Some((*from, place(to)?))).collect();
+        ddl.actions.extend(self.handed_over(child.id, id, &places));
+        let (from, to) = (child.clone(), parent.root.id);
+        ddl.partition_rows.push(PartitionRows::Attached { from, to, columns, condition });
+        Ok(ddl)
+    }
+
+    /// Owner, privileges and comments of a relation for the one that takes its place, whose columns have other numbers.
+    fn handed_over(&self, from: TableId, to: TableId, columns: &BTreeMap<usize, usize>) -> Vec<SchemaAction> {
+        let mut actions: Vec<SchemaAction> =
+            self.roles().handed_over(from, to).into_iter().map(SchemaAction::Roles).collect();
+        for (what, text) in &self.catalog.comments.0 {
+            let moved = match what {
+                Commented::Object(Object::Relation(id)) if *id == from => Object::Relation(to),
+                Commented::Object(Object::Column(id, column)) if *id == from => {
+                    match columns.get(&(*column as usize)) {
+                        Some(column) => Object::Column(to, *column as u32),
+                        None => continue,
+                    }
+                }
+                _ => continue,
+            };
+            actions.push(SchemaAction::Comment(Commented::Object(moved), Some(text.clone())));
+        }
+        actions
+    }
+
+    fn refuse_attached(&self, parent: &Parent<'_>, child: &Arc<Table>) -> SqlResult<()> {
+        let root = parent.root;
+        if crate::materialized::is_one(self.catalog, child.id) {
+            return Err(SqlError::new(WRONG_KIND, format!("\"{}\" is not a table", child.name)));
+        }
+        let name = |columns: &[usize], of: &Table| -> Vec<String> {
+            columns.iter().map(|column| of.columns[*column].name.clone()).collect()
+        };
+        let has_index = |index: &base::schema::Index| {
+            let is_plain = index.form.expressions.is_empty() && index.form.predicate.is_none();
+            let keys = name(index.keys(), child);
+            let is_same = |other: &base::schema::Index| {
+                name(other.keys(), root) == keys && (other.unique || !index.unique)
+            };
+            is_plain && (name(&root.primary_key, root) == keys || root.indexes.iter().any(is_same))
+        };
+        let has_key = |key: &base::schema::ForeignKey| {
+            let columns = name(&key.columns, child);
+            root.foreign.own.iter().any(|own| own.table == key.table && name(&own.columns, root) == columns)
+        };
+        let own_key = child.primary_key.iter().all(|column| !child.columns[*column].hidden);
+        let what = match () {
+            () if child.id == root.id => "attaching a table to itself",
+            () if own_key && name(&child.primary_key, child) != name(&root.primary_key, root) => {
+                "attaching a table whose primary key is not that of the partitioned table"
+            }
+            () if !child.indexes.iter().all(has_index) => {
+                "attaching a table with an index that the partitioned table has not"
+            }
+            () if !child.foreign.own.iter().all(has_key) => {
+                "attaching a table with a foreign key that the partitioned table has not"
+            }
+            () if self.catalog.referencing(child).next().is_some() => {
+                "attaching a table that foreign keys reference"
+            }
+            () if child.triggers.all().next().is_some() => "attaching a table with triggers",
+            () => return Ok(()),
+        };
+        Err(SqlError::unsupported(what)
+            .hint("Keys, indexes and triggers are those of the partitioned table; drop the table's own."))
+    }
+
+    /// The partitioned table with the checks of a table whose rows it gets, each for these rows; `None` if there are none
+    /// that it has not.
+    fn with_checks_of(&self, child: &Table, parent: &Parent<'_>, view: &View) -> SqlResult<Option<Table>> {
+        let is_known =
+            |sql: &String| parent.root.declared_checks().any(|check| check.is_validated && check.sql == *sql);
+        let own: Vec<_> = child.declared_checks().filter(|check| !is_known(&check.sql)).collect();
+        if own.is_empty() {
+            return Ok(None);
+        }
+        let known = self.catalog.views.values().map(Arc::as_ref);
+        let condition = partitions::Tree::of(parent.root, known.chain([view])).condition(view.shape.id);
+        let mut next = parent.root.as_ref().clone();
+        for check in own {
+            let e = parse_expr(&format!("NOT ({condition}) OR ({})", check.sql))?;
+            put_check(self, &mut next, Some(check.name.clone()), &e)?;
+        }
+        Ok(Some(next))
+    }
+
+    /// Errors: 42P01 for what is no partition of the parent, 0A000.
+    pub(in crate::ddl) fn detach(&self, parent: &ObjectName, name: &ObjectName) -> SqlResult<Ddl> {
+        let parent = self.parent(parent)?;
+        let found = self.find_relation(name)?;
+        let is_its =
+            |view: &Arc<View>| view.partition.as_ref().is_some_and(|of| of.parent == parent.shape.id);
+        let view = match found {
+            Relation::View(view) if is_its(view) => view,
+            other => {
+                let (child, parent) = (&other.shape().name, &parent.shape.name);
+                let told = format!("relation \"{child}\" is not a partition of relation \"{parent}\"");
+                return Err(SqlError::new(SqlState::UNDEFINED_TABLE, told));
+            }
+        };
+        self.check_owner(&Object::Relation(parent.shape.id))?;
+        if view.shape.partitioning.is_some() {
+            return Err(SqlError::unsupported("detaching a partition that is partitioned itself"));
+        }
+        let made = self.table_like(parent.root, view)?;
+        let Some(SchemaAction::CreateTable(table)) = made.actions.first() else {
+            return Err(SqlError::internal("a table that was not made"));
+        };
+        let columns = same_columns(parent.root, table, &parent.shape.name)?;
+        let tree = partitions::Tree::within(self.catalog, parent.root);
+        let condition = self.lowered_condition(parent.root, &tree.condition(view.shape.id))?;
+        let (from, to) = (parent.root.id, table.id);
+        let mut ddl = Ddl { tag: "ALTER TABLE", ..Ddl::default() };
+        let places = columns.iter().enumerate().map(|(place, (_, to))| (place, *to)).collect();
+        let handed_over = self.handed_over(view.shape.id, table.id, &places);
+        ddl.actions.push(SchemaAction::DropView(view.shape.id));
+        ddl.actions.extend(made.actions);
+        ddl.actions.extend(handed_over);
+        ddl.partition_rows.push(PartitionRows::Detached { from, to, columns, condition });
+        Ok(ddl)
+    }
+
+    /// A table with a partition's name that has what the partitioned table has, but for identity columns and foreign keys.
+    fn table_like(&self, root: &Table, view: &View) -> SqlResult<Ddl> {
+        let text = format!(
+            "CREATE TABLE {}.{} (LIKE {}.{} INCLUDING ALL EXCLUDING IDENTITY)",
+            quoted(&view.shape.schema),
+            quoted(&view.shape.name),
+            quoted(&root.schema),
+            quoted(&root.name)
+        );
+        let Some(Statement::CreateTable(create)) = crate::parse::parse(&text)?.pop() else {
+            return Err(SqlError::internal("this text creates a table"));
+        };
+        // The partition's name is free behind the change.
+        let mut catalog = Catalog::clone(self.catalog);
+        catalog.views.remove(&view.shape.id);
+        create_table(&DdlContext { catalog: &Arc::new(catalog), ..*self }, &create)
+    }
+}
+
+/// How a table divides its rows, as the one does that gets them: columns have other numbers there.
+fn moved_keys(of: &Partitioning, columns: &[(usize, usize)]) -> SqlResult<Partitioning> {
+    let moved = |key: &PartitionKey| match key {
+        PartitionKey::Column(column) => {
+            let to = columns.iter().find(|(from, _)| from == column).map(|(_, to)| *to);
+            to.map(PartitionKey::Column).ok_or_else(|| SqlError::internal("a partition key without a column"))
+        }
+        key => Ok(key.clone()),
+    };
+    let keys = of.keys.iter().map(moved).collect::<SqlResult<_>>()?;
+    Ok(Partitioning { strategy: of.strategy, keys })
+}
+
+/// The columns of a table with those of the same names of another one. Errors: 42804 if one has others.
+fn same_columns(from: &Table, to: &Table, parent: &str) -> SqlResult<Vec<(usize, usize)>> {
+    let mismatch = |told: String| SqlError::new(SqlState::DATATYPE_MISMATCH, told);
+    let mut columns = Vec::new();
+    for (number, column) in from.visible_columns() {
+        let found = to.visible_columns().find(|(_, other)| other.name == column.name);
+        let Some((other, to_column)) = found else {
+            let told = format!(
+                "table \"{}\" contains column \"{}\" not found in parent \"{parent}\"",
+                from.name, column.name
+            );
+            return Err(
+                mismatch(told).detail("The new partition may contain only the columns present in parent.")
+            );
+        };
+        if column.data_type != to_column.data_type {
+            let told =
+                format!("child table \"{}\" has different type for column \"{}\"", from.name, column.name);
+            return Err(mismatch(told));
+        }
+        if to_column.not_null && !column.not_null {
+            let told = format!("column \"{}\" in child table must be marked NOT NULL", column.name);
+            return Err(mismatch(told));
+        }
+        columns.push((number, other));
+    }
+    let is_missing =
+        |(number, _): &(usize, &base::schema::Column)| columns.iter().all(|(_, to)| to != number);
+    if let Some((_, column)) = to.visible_columns().find(is_missing) {
+        return Err(mismatch(format!("child table is missing column \"{}\"", column.name)));
+    }
+    Ok(columns)
+}
