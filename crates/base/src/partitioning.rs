@@ -84,7 +84,7 @@ impl Bound {
     pub fn overlaps(&self, other: &Bound) -> bool {
         match (self, other) {
             (Bound::Default, Bound::Default) => true,
-            (Bound::List(these), Bound::List(those)) => these.iter().any(|value| those.contains(value)),
+            (Bound::List(these), Bound::List(those)) => these.iter().any(|value| lists(those, value)),
             (Bound::Range { from, to }, Bound::Range { from: other_from, to: other_to }) => {
                 compare_limits(from, other_to) == Ordering::Less
                     && compare_limits(other_from, to) == Ordering::Less
@@ -92,6 +92,15 @@ impl Bound {
             _ => false,
         }
     }
+}
+
+/// Whether a list has a value, or one that is equal to it: a month and thirty days are.
+pub fn lists(values: &[Datum], value: &Datum) -> bool {
+    let is_it = |other: &Datum| match (other.is_null(), value.is_null()) {
+        (false, false) => other.compare(value) == Some(Ordering::Equal),
+        (is_null, of_null) => is_null && of_null,
+    };
+    values.iter().any(is_it)
 }
 
 /// The order of two ends of ranges, from the first key on. What follows an end without a value says nothing more.
@@ -144,5 +153,7 @@ mod tests {
         let list = |values: &[Datum]| Bound::List(values.to_vec());
         assert!(list(&[Datum::Int(1), Datum::Null]).overlaps(&list(&[Datum::Null])));
         assert!(!list(&[Datum::Int(1)]).overlaps(&list(&[Datum::Int(2)])));
+        let span = |text: &str| Datum::Interval(crate::interval::parse(text).unwrap());
+        assert!(list(&[span("1 month")]).overlaps(&list(&[span("30 days")])));
     }
 }

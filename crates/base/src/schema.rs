@@ -473,10 +473,11 @@ impl Table {
         self.primary_key.iter().for_each(|&c| key.push(&self.value_of(row, c)));
         key
     }
-    /// All columns of a stored row, with the values that rows older than a column have.
+    /// All columns of a stored row, with the values that rows older than a column have. Values of columns that came after
+    /// this description are left out: who reads a newer cut with it finds at COMMIT that the table is another.
     pub fn complete(&self, row: &Row) -> Vec<Datum> {
         let mut values = Vec::with_capacity(self.columns.len());
-        values.extend(row.values());
+        values.extend(row.values().take(self.columns.len()));
         values.extend(self.columns[values.len()..].iter().map(|c| c.missing.clone()));
         values
     }

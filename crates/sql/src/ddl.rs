@@ -154,7 +154,8 @@ pub fn plan(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
 
 fn plan_over_types(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl> {
     let planned = context.with_temporary_schema(plan_change(context, statement)?)?;
-    let permitted = context.permit(context.with_partitions(planned)?)?;
+    // What follows for partitions needs no right of its own.
+    let permitted = context.with_partitions(context.permit(planned)?)?;
     let counted = context.drop_counted_domains(statement, permitted)?;
     let kept = context.keep_routines(statement, counted)?;
     let kept = context.keep_triggers(statement, kept)?;
@@ -322,7 +323,11 @@ impl DdlContext<'_> {
                 other => return Err(SqlError::unsupported(format!("DROP {other}"))),
             };
             match result {
-                Ok(actions) => ddl.actions.extend(actions),
+                // What was dropped with something else before is not dropped again.
+                Ok(mut actions) => {
+                    actions.retain(|action| !ddl.actions.contains(action));
+                    ddl.actions.extend(actions);
+                }
                 Err(e) if if_exists && is_missing(&e) => {
                     ddl.notices.push((SqlState::SUCCESSFUL, format!("{}, skipping", e.message)));
                 }

@@ -19,7 +19,7 @@ use base::roles::Object;
 use base::schema::{Identity, Index, Placement, SchemaAction, Table};
 use base::{Datum, SqlError, TableId};
 use columns::rename_column;
-pub(super) use columns::{hide, lose_default, set_not_null};
+pub(super) use columns::{hide, lose_default, rename_in_keys, set_not_null};
 use sqlparser::ast::{self, AlterTableOperation as Operation, TableConstraint};
 use std::sync::Arc;
 

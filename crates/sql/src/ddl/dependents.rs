@@ -146,6 +146,8 @@ impl DdlContext<'_> {
         let mut remade: BTreeMap<TableId, TableId> = BTreeMap::new();
         for action in &ddl.actions {
             match action {
+                // It becomes a partition, under the same id.
+                SchemaAction::DropTable(id) if puts_view(ddl, *id) => {}
                 SchemaAction::DropTable(id) => {
                     let named = self.catalog.table(*id).map(|table| (&table.schema, &table.name));
                     let again = ddl.actions.iter().find_map(|action| match action {
@@ -194,6 +196,10 @@ impl DdlContext<'_> {
     pub(super) fn called(&self, view: &View) -> String {
         format!("{} {}", materialized::kind(self.catalog, &view.shape), view.shape.name)
     }
+}
+
+fn puts_view(ddl: &Ddl, id: TableId) -> bool {
+    ddl.actions.iter().any(|action| matches!(action, SchemaAction::PutView(view) if view.shape.id == id))
 }
 
 /// Whether a statement also drops what depends on what it drops.

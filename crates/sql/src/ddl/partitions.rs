@@ -7,6 +7,7 @@
 mod attaching;
 mod bounds;
 mod following;
+mod own;
 
 use super::{Ddl, DdlContext};
 use crate::names;
@@ -192,6 +193,13 @@ impl DdlContext<'_> {
                     let told = format!("relation \"{name}\" already exists");
                     return Err(SqlError::new(SqlState::DUPLICATE_TABLE, told));
                 }
+                if let Some(reader) = self.readers(view.shape.id).next() {
+                    let what =
+                        format!("renaming table {} that {} reads", view.shape.name, self.called(reader));
+                    return Err(
+                        SqlError::unsupported(what).hint("Drop the view, rename, and create it again.")
+                    );
+                }
                 let shape = Table { name, ..view.shape.as_ref().clone() };
                 let renamed = View { shape: Arc::new(shape), ..view.as_ref().clone() };
                 ddl.actions.push(SchemaAction::PutView(renamed));
@@ -208,6 +216,14 @@ impl DdlContext<'_> {
             }
         }
         Ok(Some(ddl))
+    }
+}
+
+impl DdlContext<'_> {
+    /// Stored queries that read a relation.
+    fn readers(&self, id: TableId) -> impl Iterator<Item = &Arc<View>> {
+        let reads = move |view: &&Arc<View>| view.partition.is_none() && view.uses.contains_key(&id);
+        self.catalog.views.values().filter(reads)
     }
 }
 

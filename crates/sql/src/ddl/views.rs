@@ -83,6 +83,9 @@ impl DdlContext<'_> {
         }
         let known = self.catalog.relation_named(&schema, &name);
         let before = match known {
+            Some(Relation::View(view)) if create.or_replace && view.partition.is_some() => {
+                return Err(self.not_a(&view.shape, "view"));
+            }
             Some(Relation::View(view)) if create.or_replace => Some(view),
             Some(Relation::Table(table)) if create.or_replace => return Err(self.not_a(table, "view")),
             _ if create.if_not_exists || !self.relation_exists(&schema, &name) => None,
@@ -252,6 +255,7 @@ impl DdlContext<'_> {
 
     pub(super) fn drop_view(&self, name: &ObjectName) -> SqlResult<Vec<SchemaAction>> {
         match names::find_relation(self.catalog, self.search_path, self.database, name) {
+            Some(Relation::View(view)) if view.partition.is_some() => Err(self.not_a(&view.shape, "view")),
             Some(Relation::View(view)) => Ok(vec![SchemaAction::DropView(view.shape.id)]),
             Some(Relation::Table(table)) => Err(self.not_a(table, "view")),
             None => {

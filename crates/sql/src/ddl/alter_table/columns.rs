@@ -11,10 +11,12 @@ use crate::parse::{self, IdentityChange};
 use crate::walk;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
+use base::partitioning::{PartitionKey, Partitioning};
 use base::schema::{Identity, Index, Placement, SchemaAction, Table};
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, AlterColumnOperation as ColumnOperation};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// Errors: 42703.
 pub(super) fn position(table: &Table, name: &str) -> SqlResult<usize> {
@@ -396,8 +398,19 @@ pub(super) fn rename_column(next: &mut Table, from: &ast::Ident, to: &ast::Ident
     for text in indexes::indexes_mut(next).flat_map(Index::texts_mut) {
         rename_in(text, &old, to)?;
     }
+    if let Some(divides) = &mut next.partitioning {
+        rename_in_keys(Arc::make_mut(divides), &old, to)?;
+    }
     next.columns[column].name = new;
     Ok(())
+}
+
+/// Renames a column in the keys of a partitioned table that are computed.
+pub(in crate::ddl) fn rename_in_keys(of: &mut Partitioning, old: &str, to: &ast::Ident) -> SqlResult<()> {
+    of.keys.iter_mut().try_for_each(|key| match key {
+        PartitionKey::Expression(text, _) => rename_in(text, old, to),
+        PartitionKey::Column(_) => Ok(()),
+    })
 }
 
 /// Renames a column in the text of an expression.

@@ -1,17 +1,17 @@
 //! ATTACH PARTITION and DETACH PARTITION: a table's rows become those of a partition, and back.
 
+use super::own::{Condition, check_within};
 use super::{Parent, PartitionRows, WRONG_KIND};
 use crate::ddl::create_table::{create_table, put_check};
 use crate::ddl::{Ddl, DdlContext};
-use crate::parse::parse_expr;
 use crate::partitions;
 use crate::views::quoted;
 use base::TableId;
 use base::comments::Commented;
 use base::error::{SqlError, SqlResult, SqlState};
-use base::partitioning::{PartitionKey, Partitioning};
-use base::roles::Object;
-use base::schema::{Catalog, SchemaAction, Table};
+use base::partitioning::{Bound, PartitionKey, Partitioning};
+use base::roles::{Object, Rights, RoleChange, RoleId};
+use base::schema::{Catalog, Column, Identity, SchemaAction, Table};
 use base::views::{Relation, View};
 use sqlparser::ast::{ForValues, ObjectName, Statement};
 use std::collections::BTreeMap;
@@ -32,7 +32,8 @@ impl DdlContext<'_> {
         self.refuse_attached(&parent, child)?;
         let columns = same_columns(child, parent.root, &parent.shape.name)?;
         let mut ddl = Ddl { tag: "ALTER TABLE", ..Ddl::default() };
-        let id = TableId(self.catalog.next_id);
+        // Who reads the table goes on reading it.
+        let id = child.id;
         let named = (id, child.schema.clone(), child.name.clone());
         let divides = child.partitioning.as_ref().map(|of| moved_keys(of, &columns)).transpose()?;
         let view = self.new_partition(&parent, named, values, divides)?;
@@ -45,9 +46,6 @@ impl DdlContext<'_> {
         ddl.actions.push(SchemaAction::PutView(view));
         for below in partitions::below(self.catalog, child.id) {
             let mut moved = below.as_ref().clone();
-            if let Some(of) = moved.partition.as_mut().filter(|of| of.parent == child.id) {
-                of.parent = id;
-            }
             if let Some(divides) = &below.shape.partitioning {
                 let partitioning = Some(Arc::new(moved_keys(divides, &columns)?));
                 moved.shape = Arc::new(Table { partitioning, ..below.shape.as_ref().clone() });
@@ -58,6 +56,13 @@ impl DdlContext<'_> {
         let place = |to: &usize| shown.iter().position(|number| number == to);
         let places = columns.iter().filter_map(|(from, to)| Some((*from, place(to)?))).collect();
         ddl.actions.extend(self.handed_over(child.id, id, &places));
+        for reader in self.readers(id) {
+            let mut reader = reader.as_ref().clone();
+            if let Some(read) = reader.uses.get_mut(&id) {
+                *read = read.iter().filter_map(|column| places.get(column)).copied().collect();
+            }
+            ddl.actions.push(SchemaAction::PutView(reader));
+        }
         let (from, to) = (child.clone(), parent.root.id);
         ddl.partition_rows.push(PartitionRows::Attached { from, to, columns, condition });
         Ok(ddl)
@@ -65,20 +70,39 @@ impl DdlContext<'_> {
 
     /// Owner, privileges and comments of a relation for the one that takes its place, whose columns have other numbers.
     fn handed_over(&self, from: TableId, to: TableId, columns: &BTreeMap<usize, usize>) -> Vec<SchemaAction> {
-        let mut actions: Vec<SchemaAction> =
-            self.roles().handed_over(from, to).into_iter().map(SchemaAction::Roles).collect();
-        for (what, text) in &self.catalog.comments.0 {
-            let moved = match what {
-                Commented::Object(Object::Relation(id)) if *id == from => Object::Relation(to),
-                Commented::Object(Object::Column(id, column)) if *id == from => {
-                    match columns.get(&(*column as usize)) {
-                        Some(column) => Object::Column(to, *column as u32),
-                        None => continue,
-                    }
-                }
-                _ => continue,
+        let moved = |object: &Object| match object {
+            Object::Relation(id) if *id == from => Some(Object::Relation(to)),
+            Object::Column(id, column) if *id == from => {
+                columns.get(&(*column as usize)).map(|column| Object::Column(to, *column as u32))
+            }
+            _ => None,
+        };
+        let roles = self.roles();
+        let owner = roles.owners.get(&Object::Relation(from));
+        let owner = owner.map(|role| RoleChange::SetOwner(Object::Relation(to), *role));
+        let rights = roles.rights.iter().filter_map(|(object, all)| Some((moved(object)?, all)));
+        let rights = rights.flat_map(|(object, all)| {
+            let set = move |(role, rights): (&RoleId, &Rights)| {
+                RoleChange::SetRights(object.clone(), *role, *rights)
             };
-            actions.push(SchemaAction::Comment(Commented::Object(moved), Some(text.clone())));
+            all.iter().map(set)
+        });
+        let mut actions: Vec<SchemaAction> =
+            owner.into_iter().chain(rights).map(SchemaAction::Roles).collect();
+        let own = |what: &Commented| match what {
+            Commented::Object(object @ (Object::Relation(id) | Object::Column(id, _))) if *id == from => {
+                Some(object.clone())
+            }
+            _ => None,
+        };
+        let comments = self.catalog.comments.0.iter();
+        let comments: Vec<_> = comments.filter_map(|(what, text)| Some((own(what)?, text))).collect();
+        for (object, _) in &comments {
+            actions.push(SchemaAction::Comment(Commented::Object(object.clone()), None));
+        }
+        for (object, text) in comments {
+            let moved = moved(&object).map(Commented::Object);
+            actions.extend(moved.map(|what| SchemaAction::Comment(what, Some(text.clone()))));
         }
         actions
     }
@@ -119,6 +143,12 @@ impl DdlContext<'_> {
                 "attaching a table that foreign keys reference"
             }
             () if child.triggers.all().next().is_some() => "attaching a table with triggers",
+            () if self.catalog.sequences.values().any(|s| s.owner.is_some_and(|(of, _)| of == child.id)) => {
+                "attaching a table that owns a sequence"
+            }
+            () if child.visible_columns().any(|(_, column)| is_stricter(column, root)) => {
+                "attaching a table with a NOT NULL that the partitioned table has not"
+            }
             () => return Ok(()),
         };
         Err(SqlError::unsupported(what)
@@ -134,12 +164,19 @@ impl DdlContext<'_> {
         if own.is_empty() {
             return Ok(None);
         }
+        if view.partition.as_ref().is_some_and(|of| of.bound == Bound::Default) {
+            let told = "attaching a table with checks of its own as the default partition";
+            return Err(SqlError::unsupported(told)
+                .hint("Its rows become fewer with each new partition; drop the checks first."));
+        }
         let known = self.catalog.views.values().map(Arc::as_ref);
         let condition = partitions::Tree::of(parent.root, known.chain([view])).condition(view.shape.id);
         let mut next = parent.root.as_ref().clone();
         for check in own {
-            let e = parse_expr(&format!("NOT ({condition}) OR ({})", check.sql))?;
-            put_check(self, &mut next, Some(check.name.clone()), &e)?;
+            let e = check_within(&condition, &check.sql)?;
+            // Another partition may have one of its name.
+            let is_free = next.checks.iter().all(|other| other.name != check.name);
+            put_check(self, &mut next, is_free.then(|| check.name.clone()), &e)?;
         }
         Ok(Some(next))
     }
@@ -192,11 +229,23 @@ impl DdlContext<'_> {
         let Some(Statement::CreateTable(create)) = crate::parse::parse(&text)?.pop() else {
             return Err(SqlError::internal("this text creates a table"));
         };
-        // The partition's name is free behind the change.
+        // The partition's name is free behind the change, and what it has of its own holds for all rows of the table.
         let mut catalog = Catalog::clone(self.catalog);
         catalog.views.remove(&view.shape.id);
+        let (tree, mut like) = (partitions::Tree::within(self.catalog, root), root.clone());
+        Condition::of(&tree.condition(view.shape.id))?.spread_over(&mut like);
+        for id in tree.ids().filter(|id| *id != view.shape.id) {
+            Condition::of(&tree.condition(id))?.take_from(&mut like);
+        }
+        catalog.tables.insert(like.id, Arc::new(like));
         create_table(&DdlContext { catalog: &Arc::new(catalog), ..*self }, &create)
     }
+}
+
+/// Whether a column takes no nulls where the one of its name does.
+fn is_stricter(column: &Column, root: &Table) -> bool {
+    let same = root.column_named(&column.name).map(|number| &root.columns[number]);
+    column.not_null && same.is_some_and(|same| !same.not_null)
 }
 
 /// How a table divides its rows, as the one does that gets them: columns have other numbers there.
@@ -232,14 +281,19 @@ fn same_columns(from: &Table, to: &Table, parent: &str) -> SqlResult<Vec<(usize,
                 format!("child table \"{}\" has different type for column \"{}\"", from.name, column.name);
             return Err(mismatch(told));
         }
+        let is_generated = |column: &Column| column.identity == Identity::Generated;
+        if is_generated(column) != is_generated(to_column) {
+            let not = if is_generated(to_column) { "" } else { "not " };
+            let told = format!("column \"{}\" in child table must {not}be a generated column", column.name);
+            return Err(mismatch(told));
+        }
         if to_column.not_null && !column.not_null {
             let told = format!("column \"{}\" in child table must be marked NOT NULL", column.name);
             return Err(mismatch(told));
         }
         columns.push((number, other));
     }
-    let is_missing =
-        |(number, _): &(usize, &base::schema::Column)| columns.iter().all(|(_, to)| to != number);
+    let is_missing = |(number, _): &(usize, &Column)| columns.iter().all(|(_, to)| to != number);
     if let Some((_, column)) = to.visible_columns().find(is_missing) {
         return Err(mismatch(format!("child table is missing column \"{}\"", column.name)));
     }

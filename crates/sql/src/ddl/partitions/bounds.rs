@@ -7,7 +7,7 @@ use crate::ddl::indexes::partition_expression;
 use crate::lower::bind;
 use crate::names;
 use base::error::{SqlError, SqlResult, SqlState};
-use base::partitioning::{Bound, Limit, PartitionKey, Partitioning, Strategy, compare_limits};
+use base::partitioning::{Bound, Limit, PartitionKey, Partitioning, Strategy, compare_limits, lists};
 use base::schema::{Column, Identity, Table};
 use base::views::View;
 use base::{DataType, Datum};
@@ -42,6 +42,9 @@ impl DdlContext<'_> {
                 return Err(SqlError::unsupported(format!("the partition key {argument}")));
             };
             keys.push(self.partition_key(root, e)?);
+        }
+        if keys.is_empty() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \")\""));
         }
         if strategy == Strategy::List && keys.len() > 1 {
             let told = "cannot use \"list\" partition strategy with more than one column";
@@ -84,7 +87,7 @@ impl DdlContext<'_> {
                 let mut listed: Vec<Datum> = Vec::new();
                 for e in given {
                     let value = self.bound_value(e, types[0])?;
-                    if !listed.contains(&value) {
+                    if !lists(&listed, &value) {
                         listed.push(value);
                     }
                 }

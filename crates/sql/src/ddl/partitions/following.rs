@@ -1,16 +1,24 @@
 //! What a planned change means for partitions: their views, the check of their table, and the rows of those that go.
 
 use super::PartitionRows;
+use super::own::Condition;
+use crate::ddl::alter_table::rename_in_keys;
 use crate::ddl::{Ddl, DdlContext};
+use crate::names;
 use crate::partitions::{self, Tree};
 use crate::types::type_oid;
 use crate::views::quoted;
+use crate::walk;
 use base::TableId;
+use base::comments::Commented;
 use base::error::{SqlError, SqlResult, SqlState};
+use base::partitioning::PartitionKey;
+use base::roles::{Object, Rights, RoleChange};
 use base::schema::{Check, SchemaAction, Table};
 use base::views::{CheckOption, View};
-use sqlparser::ast::Statement;
+use sqlparser::ast::{self, Statement};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 impl DdlContext<'_> {
@@ -32,15 +40,18 @@ impl DdlContext<'_> {
         ddl.actions.splice(0..0, dropped);
         let deleted = self.deleted_with_partitions(&gone, &ddl)?;
         ddl.partition_rows.extend(deleted);
-        let views = self.partitions_behind(&ddl, &remade);
+        let lost = self.conditions_of(&gone)?;
+        let mut views = self.partitions_behind(&ddl, &remade);
         for id in self.divided_tables(&ddl, &remade, &views) {
-            if let Some(table) = self.table_behind(&ddl, id) {
-                let from = remade.iter().find(|(_, to)| **to == id).map_or(id, |(from, _)| *from);
-                if let Some(before) = self.catalog.table(from) {
-                    keep_keys(before, &table, &views)?;
-                }
-                self.renew(&table, &views, &mut ddl.actions)?;
+            let Some(mut table) = self.table_behind(&ddl, id) else { continue };
+            let from = remade.iter().find(|(_, to)| **to == id).map_or(id, |(from, _)| *from);
+            if let Some(before) = self.catalog.table(from) {
+                self.keep_keys(before, &table)?;
+                rename_keys(before, &table, &mut views)?;
             }
+            let own = lost.get(&from).map_or(&[][..], Vec::as_slice);
+            own.iter().for_each(|condition| condition.take_from(&mut table));
+            self.renew(table, &views, &mut ddl.actions)?;
         }
         Ok(ddl)
     }
@@ -155,59 +166,148 @@ impl DdlContext<'_> {
         table
     }
 
-    /// Writes the check of a table and the views of its partitions, where they are others than before.
+    /// The conditions of partitions that go, by their tables, which stay.
+    fn conditions_of(&self, gone: &[TableId]) -> SqlResult<BTreeMap<TableId, Vec<Condition>>> {
+        let mut conditions: BTreeMap<TableId, Vec<Condition>> = BTreeMap::new();
+        for id in gone.iter().filter(|id| partitions::partition(self.catalog, **id).is_some()) {
+            let Some(root) = partitions::root(self.catalog, *id) else { continue };
+            let condition = Condition::of(&Tree::within(self.catalog, root).condition(*id))?;
+            conditions.entry(root.id).or_default().push(condition);
+        }
+        Ok(conditions)
+    }
+
+    /// Writes a table with its check, and the views of its partitions, where they are others than before.
     fn renew(
         &self,
-        table: &Table,
+        mut table: Table,
         views: &BTreeMap<TableId, View>,
         actions: &mut Vec<SchemaAction>,
     ) -> SqlResult<()> {
-        let tree = Tree::of(table, views.values());
-        let check = match tree.taken() {
+        let check = match Tree::of(&table, views.values()).taken() {
             Some(text) => {
                 let parsed = crate::parse::parse_expr(&text)?;
                 // Rows that are there are those of its partitions, and need no look.
-                Some(Check { is_validated: false, ..self.check(table, String::new(), &parsed)? })
+                Some(Check { is_validated: false, ..self.check(&table, String::new(), &parsed)? })
             }
             None => None,
         };
         if table.checks.iter().find(|check| check.is_of_partitions()) != check.as_ref() {
-            let mut next = table.clone();
-            next.drop_checks(Check::is_of_partitions);
-            check.into_iter().for_each(|check| next.add_check(check));
-            put_table(actions, next);
+            table.drop_checks(Check::is_of_partitions);
+            check.into_iter().for_each(|check| table.add_check(check));
         }
+        let tree = Tree::of(&table, views.values());
         for id in tree.ids() {
             let Some(view) = views.get(&id) else { continue };
-            let view = shown(table, view, &tree.condition(id))?;
+            let view = shown(&table, view, &tree.condition(id))?;
+            if let Some(before) = self.catalog.views.get(&id) {
+                actions.extend(self.moved_columns(before, &view));
+            }
             if self.catalog.views.get(&id).is_none_or(|before| **before != view) {
                 put_view(actions, view);
+            }
+        }
+        put_table(actions, self.catalog.table(table.id), table);
+        Ok(())
+    }
+
+    /// Privileges, comments and stored queries name columns of a partition by their places, which a column that is dropped
+    /// before them changes.
+    fn moved_columns(&self, before: &View, now: &View) -> Vec<SchemaAction> {
+        let id = now.shape.id;
+        let numbers = |view: &View| view.uses.values().next().cloned().unwrap_or_default();
+        let (old, new) = (numbers(before), numbers(now));
+        let place = |at: usize| new.iter().position(|number| old.get(at) == Some(number));
+        if (0..old.len()).all(|at| place(at) == Some(at)) {
+            return Vec::new();
+        }
+        let (mut taken, mut given) = (Vec::new(), Vec::new());
+        for (object, all) in &self.roles().rights {
+            let Object::Column(of, column) = object else { continue };
+            for (role, rights) in all.iter().filter(|_| *of == id) {
+                let set = |object, rights| SchemaAction::Roles(RoleChange::SetRights(object, *role, rights));
+                taken.push(set(object.clone(), Rights::default()));
+                let moved = place(*column as usize).map(|to| Object::Column(id, to as u32));
+                given.extend(moved.map(|object| set(object, *rights)));
+            }
+        }
+        for (what, text) in &self.catalog.comments.0 {
+            let Commented::Object(Object::Column(of, column)) = what else { continue };
+            if *of == id {
+                taken.push(SchemaAction::Comment(what.clone(), None));
+                let moved = place(*column as usize).map(|to| Object::Column(id, to as u32));
+                let of = |object| SchemaAction::Comment(Commented::Object(object), Some(text.clone()));
+                given.extend(moved.map(of));
+            }
+        }
+        for reader in self.readers(id) {
+            let mut reader = reader.as_ref().clone();
+            if let Some(columns) = reader.uses.get_mut(&id) {
+                *columns = columns.iter().filter_map(|at| place(*at)).collect();
+            }
+            given.push(SchemaAction::PutView(reader));
+        }
+        taken.into_iter().chain(given).collect()
+    }
+
+    /// Errors: 42P16 for a column of a key that is dropped or gets another type.
+    fn keep_keys(&self, before: &Table, table: &Table) -> SqlResult<()> {
+        let own = before.partitioning.iter().map(|divides| (&before.name, divides));
+        let below = partitions::below(self.catalog, before.id);
+        let theirs = below.iter().filter_map(|v| Some((&v.shape.name, v.shape.partitioning.as_ref()?)));
+        for (relation, divides) in own.chain(theirs) {
+            for column in divides.keys.iter().flat_map(|key| columns_of(before, key)) {
+                let (old, new) = (&before.columns[column], &table.columns[column]);
+                let verb = match () {
+                    () if new.hidden => "drop",
+                    () if new.data_type != old.data_type => "alter",
+                    () => continue,
+                };
+                let told = format!(
+                    "cannot {verb} column \"{}\" because it is part of the partition key of relation \"{relation}\"",
+                    old.name
+                );
+                return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, told));
             }
         }
         Ok(())
     }
 }
 
-/// Errors: 42P16 for a column of a key that is dropped or gets another type.
-fn keep_keys(before: &Table, table: &Table, views: &BTreeMap<TableId, View>) -> SqlResult<()> {
-    let tree = Tree::of(table, views.values());
-    let own = table.partitioning.iter().map(|divides| (&table.name, divides));
-    let shapes: Vec<_> = tree.ids().filter_map(|id| views.get(&id)).map(|view| &view.shape).collect();
-    let theirs = shapes.iter().filter_map(|shape| Some((&shape.name, shape.partitioning.as_ref()?)));
-    for (relation, divides) in own.chain(theirs) {
-        for column in divides.keys.iter().filter_map(|key| key.column()) {
-            let (Some(old), new) = (before.columns.get(column), &table.columns[column]) else { continue };
-            let verb = match () {
-                () if new.hidden => "drop",
-                () if new.data_type != old.data_type => "alter",
-                () => continue,
-            };
-            let told = format!(
-                "cannot {verb} column \"{}\" because it is part of the partition key of relation \"{relation}\"",
-                old.name
-            );
-            return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, told));
+/// The columns that a key reads.
+fn columns_of(table: &Table, key: &PartitionKey) -> Vec<usize> {
+    let text = match key {
+        PartitionKey::Column(column) => return vec![*column],
+        PartitionKey::Expression(text, _) => text,
+    };
+    let Ok(parsed) = crate::parse::parse_expr(text) else { return Vec::new() };
+    let mut columns = Vec::new();
+    let _: ControlFlow<()> = walk::expressions(&parsed, |e| {
+        if let ast::Expr::Identifier(name) = e {
+            columns.extend(table.column_named(&names::fold(name)));
         }
+        ControlFlow::Continue(())
+    });
+    columns
+}
+
+/// Columns have new names in the computed keys of partitions too.
+fn rename_keys(before: &Table, table: &Table, views: &mut BTreeMap<TableId, View>) -> SqlResult<()> {
+    let renamed = before.columns.iter().zip(&table.columns).filter(|(old, new)| old.name != new.name);
+    let renamed: Vec<_> = renamed.filter(|(old, new)| !old.hidden && !new.hidden).collect();
+    if renamed.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<TableId> = Tree::of(table, views.values()).ids().collect();
+    for id in ids {
+        let Some(view) = views.get(&id).cloned() else { continue };
+        let Some(divides) = &view.shape.partitioning else { continue };
+        let mut divides = divides.as_ref().clone();
+        for (old, new) in &renamed {
+            rename_in_keys(&mut divides, &old.name, &quoted(&new.name))?;
+        }
+        let shape = Table { partitioning: Some(Arc::new(divides)), ..view.shape.as_ref().clone() };
+        views.insert(shape.id, View { shape: Arc::new(shape), ..view });
     }
     Ok(())
 }
@@ -240,8 +340,9 @@ fn shown(table: &Table, view: &View, condition: &str) -> SqlResult<View> {
     })
 }
 
-/// Puts a table's description in the place of the one that the change has, or behind everything else.
-fn put_table(actions: &mut Vec<SchemaAction>, next: Table) {
+/// Puts a table's description in the place of the one that the change has, or behind everything else if it is another than
+/// before.
+fn put_table(actions: &mut Vec<SchemaAction>, before: Option<&Arc<Table>>, next: Table) {
     let last = actions.iter_mut().rev().find_map(|action| match action {
         SchemaAction::CreateTable(table) | SchemaAction::AlterTable(table) if table.id == next.id => {
             Some(table)
@@ -250,6 +351,7 @@ fn put_table(actions: &mut Vec<SchemaAction>, next: Table) {
     });
     match last {
         Some(table) => *table = next,
+        None if before.is_some_and(|before| **before == next) => {}
         None => actions.push(SchemaAction::AlterTable(next)),
     }
 }
