@@ -69,7 +69,7 @@ fn nth_of(query: &ast::Query, nth: usize, columns: usize) -> SqlResult<Expr> {
         && let Some(from) = select.from.first_mut()
         && let ast::TableFactor::Derived { subquery, .. } = &mut from.relation
     {
-        *subquery = Box::new(query.clone());
+        **subquery = query.clone();
         return Ok(Expr::Subquery(outer));
     }
     Err(SqlError::internal("this text is a query"))
