@@ -97,7 +97,7 @@ async fn a_block_that_moves_a_sequence_commits_beside_temporary_tables() {
         run(&b, "drop table own").await;
         run(&a, "commit").await;
         assert_eq!(value(&a, "insert into t (v) values (3) returning id").await, "1");
-        // Somebody else has moved it.
+        // Another session has moved it.
         run(&a, "begin; select setval('s', 100)").await;
         run(&b, "select setval('s', 200)").await;
         assert_eq!(failure(&a, "commit").await.0, "40001");

@@ -22,7 +22,7 @@ struct Added<'a> {
 }
 
 impl Session {
-    /// `before`: the catalog that the open transaction has changed. Errors: 23514, 23502, and whatever a check itself raises.
+    /// `before`: the catalog that the open transaction has changed. Errors: 23514, 23502, and those that a check's expression raises.
     pub(super) async fn hold_rows(&mut self, before: &Catalog, actions: &[SchemaAction]) -> SqlResult<()> {
         for action in actions {
             let SchemaAction::AlterTable(table) = action else { continue };

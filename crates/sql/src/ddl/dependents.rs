@@ -182,7 +182,7 @@ impl DdlContext<'_> {
                 if view.uses.contains_key(&before.id) {
                     check_altered(before, next, &self.called(view), &columns)?;
                 } else if !columns.is_empty() {
-                    // It names a partition, whatever the table is called.
+                    // It names a partition, so the name of the table does not matter.
                     let (schema, name) = (next.schema.clone(), next.name.clone());
                     let before = Table { schema, name, ..before.clone() };
                     check_altered(&before, next, &self.called(view), &columns)?;

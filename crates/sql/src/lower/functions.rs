@@ -185,7 +185,7 @@ impl ExprLowering<'_> {
         Ok(Typed::known(Expr::Call(function, values), data_type))
     }
 
-    /// Of two whole numbers or two floats it is of the first one's type, whatever the second one's is.
+    /// Of two whole numbers or two floats it is of the first one's type, as the second one's does not count.
     fn null_if(&mut self, a: &ast::Expr, b: &ast::Expr) -> Lowered<Typed> {
         let (a, b) = (self.lower(a)?, self.lower(b)?);
         let (mut values, data_type) = self.unify(vec![a.clone(), b], "NULLIF")?;

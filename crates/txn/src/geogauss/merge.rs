@@ -5,7 +5,7 @@
 //! 1. the decisions depend on the set of candidates and the snapshot alone, never on the order in which they arrived;
 //! 2. at most one committed writer of an item in an epoch;
 //! 3. what [`Rule::Reserved`] commits of candidates that read nothing, [`Rule::Greedy`] commits too;
-//! 4. one change of the catalog commits in an epoch at most, and before everything else: whatever uses a table that it has
+//! 4. one change of the catalog commits in an epoch at most, and before everything else: what uses a table that it has
 //!    changed does not commit with it.
 //!
 //! Changes of the catalog are decided first: all others are held against what the one that commits leaves, rows that it
