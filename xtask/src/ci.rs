@@ -6,7 +6,7 @@
 
 use crate::house::Kind;
 use crate::lint::{self, cargo};
-use crate::{docs, features, floors, shape, tidy};
+use crate::{docs, encoded, features, floors, shape, tidy};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -42,6 +42,7 @@ pub fn run() -> Result<bool, String> {
     step("features", &mut features::run);
     step("tidy", &mut tidy::run);
     step("shape", &mut shape::run);
+    step("encoded", &mut encoded::run);
     step("lint pure", &mut || lint::run(&[Kind::Pure]));
     step("docs", &mut docs::run);
     step("build", &mut || succeeds(&["build", "--workspace", "--locked"]));

@@ -2,6 +2,7 @@
 
 mod ci;
 mod docs;
+mod encoded;
 mod features;
 mod floors;
 mod house;
@@ -16,6 +17,8 @@ const USAGE: &str = "\
 cargo xtask ci              everything that has to pass before a change lands
 cargo xtask floors          the house as a table; who imports whom
 cargo xtask features        every way to build resolves the same features
+cargo xtask encoded         what is stored is read by later versions of the program
+cargo xtask encoded record  what is stored now is what later versions have to read
 cargo xtask tidy            what a reader may rely on in every file
 cargo xtask shape           the largest structs, files, functions and import circles, against their ceilings
 cargo xtask shape list      all of them that are beyond the targets
@@ -32,6 +35,8 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(),
         ["floors"] => floors::run(),
         ["features"] => features::run(),
+        ["encoded"] => encoded::run(),
+        ["encoded", "record"] => encoded::record(),
         ["tidy"] => tidy::run(),
         ["shape"] => shape::run(),
         ["shape", "list"] => shape::list(),

@@ -11,7 +11,7 @@
 mod ceilings;
 mod circles;
 mod sizes;
-mod source;
+pub mod source;
 mod writers;
 
 use crate::{house, tidy};

@@ -104,7 +104,7 @@ impl Hash for Either {
 }
 
 fn is_bytes(data_type: &Arrow) -> bool {
-    matches!(data_type, Arrow::Binary | Arrow::BinaryView)
+    matches!(data_type, Arrow::Binary)
 }
 
 /// Whether the first of the arguments, or a literal's neighbour, is a byte string.
@@ -134,7 +134,6 @@ impl ScalarUDFImpl for Either {
         }
         let coerced = types.iter().map(|of| match of {
             of if of.is_integer() => Arrow::Int64,
-            Arrow::BinaryView => Arrow::Binary,
             of => of.clone(),
         });
         Ok(coerced.collect())

@@ -87,6 +87,15 @@ impl Context<'_> {
         Context { standing: self.standing.clone(), through_views: tables, ..*self }
     }
 
+    /// The same for what acts as the owner of an object.
+    pub fn as_owner_of(&self, object: &Object) -> Context<'_> {
+        let roles = &self.catalog.roles;
+        let owner = roles.owner_of(object);
+        let user = roles.roles.get(&owner).map_or(self.user, |role| role.name.as_str());
+        let standing = Arc::new(roles.standing(owner));
+        Context { user, standing, through_views: self.through_views.clone(), ..*self }
+    }
+
     /// The same over another catalog.
     pub fn over<'c>(&'c self, catalog: &'c Arc<Catalog>) -> Context<'c> {
         Context {

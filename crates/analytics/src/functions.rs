@@ -33,6 +33,8 @@ pub(super) fn install(context: &SessionContext) {
     super::zones::functions().into_iter().for_each(|function| context.register_udf(function));
     super::templates::install(context);
     super::json_functions::install(context);
+    super::text_search_functions::install(context);
+    super::hash_partitions::install(context);
     super::small_functions::install(context);
     super::array_functions::install(context);
     super::encodings::install(context);

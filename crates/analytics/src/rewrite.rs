@@ -346,6 +346,7 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         ("array_fill", [of, lengths]) => arrays::filled(of, lengths),
         (name, _) if let Some(made) = arrays::with_integers(function, name) => Some(made),
         (name, []) if name.contains("_build_") => empty_json(name),
+        ("get_current_ts_config", []) => sql::parse::parse_expr("CAST('english' AS text)").ok(),
         ("uuid_generate_v4", []) => sql::parse::parse_expr("gen_random_uuid()").ok(),
         // The library's takes no zone.
         ("date_trunc", [unit, at, zone]) => {

@@ -10,6 +10,7 @@
 //! it has no rule for; casts and functions afterwards, and again when parameters are bound ([`settle`]).
 
 mod bits;
+mod documents;
 mod evaluated;
 mod extracts;
 mod functions;
@@ -22,6 +23,7 @@ mod operands;
 mod ours;
 mod plain;
 mod rule;
+mod text_search;
 mod typing;
 mod written;
 mod zoned;

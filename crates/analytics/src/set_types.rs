@@ -182,6 +182,7 @@ fn refuse(operation: &str, a: DataType, b: DataType) -> Result<()> {
         DataType::Date | DataType::Timestamp | DataType::TimestampTz => Some(Kind::Time),
         DataType::Time | DataType::Interval | DataType::Json | DataType::Jsonb => None,
         DataType::Uuid | DataType::Bytea | DataType::Array(_) | DataType::Inet => None,
+        DataType::TsVector | DataType::TsQuery => None,
         DataType::Enum(of) => Some(Kind::Label(of)),
     };
     let is_moment = |t| t == DataType::TimestampTz;

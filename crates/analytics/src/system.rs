@@ -102,6 +102,13 @@ pub(super) fn table(context: &Context<'_>, name: &TableReference) -> Result<Opti
             let field = |name: &str| rows.iter().map(|of| routines::field(context, of, name)).collect();
             user_types::appended("pg_proc", fixed, rows.len(), &field).map(Some)
         }
+        (Some(fixed), "pg_aggregate") => {
+            let own = context.catalog.routines.0.values();
+            let rows: Vec<_> = own.filter(|routine| routine.aggregate().is_some()).collect();
+            let field =
+                |name: &str| rows.iter().map(|of| routines::aggregates::field(context, of, name)).collect();
+            user_types::appended("pg_aggregate", fixed, rows.len(), &field).map(Some)
+        }
         (fixed, _) => Ok(fixed),
     }
 }

@@ -55,6 +55,7 @@ fn written(data_type: DataType) -> Option<String> {
         DataType::Char { length } => format!("char {length}"),
         DataType::Uuid => "uuid".into(),
         DataType::Json => "json".into(),
+        DataType::TsQuery => "tsquery".into(),
         DataType::Array(of) => format!("{}[]", written(of.data_type())?),
         _ => return None,
     })
@@ -66,6 +67,8 @@ pub(super) fn shown_type(field: &Field) -> DataType {
     let Some(noted) = field.metadata().get(TYPE_KEY) else { return plain };
     match plain {
         DataType::Text => read(noted).unwrap_or(plain),
+        // Both are texts of one kind; a note tells a query from a document.
+        DataType::TsVector => read(noted).unwrap_or(plain),
         DataType::Array(of) if of.data_type() == DataType::Text => {
             let noted = noted.strip_suffix("[]").and_then(read).and_then(Element::of);
             noted.map_or(plain, DataType::Array)
@@ -78,7 +81,7 @@ pub(super) fn shown_type(field: &Field) -> DataType {
 pub(super) fn is_kept_by_choice(data_type: DataType) -> bool {
     match data_type {
         DataType::Array(of) => is_kept_by_choice(of.data_type()),
-        other => matches!(other, DataType::Uuid | DataType::Json),
+        other => matches!(other, DataType::Uuid | DataType::Json | DataType::TsQuery),
     }
 }
 
@@ -105,6 +108,7 @@ fn read(noted: &str) -> Option<DataType> {
         Some(("char", n)) => length(n).map(|length| DataType::Char { length }),
         None if noted == "uuid" => Some(DataType::Uuid),
         None if noted == "json" => Some(DataType::Json),
+        None if noted == "tsquery" => Some(DataType::TsQuery),
         _ => None,
     }
 }
@@ -156,7 +160,7 @@ impl TypePlanner for SqlTypes {
         // Catalog names stand for object ids.
         let written = sql_type.to_string().to_lowercase();
         let word = written.strip_prefix("pg_catalog.").unwrap_or(&written);
-        if word.starts_with("reg") || word == "oid" {
+        if (word.starts_with("reg") && word != "regconfig") || word == "oid" {
             return Ok(field(Arrow::Int32));
         }
         if word == "name" || word == "\"char\"" || word == "bpchar" {
@@ -237,7 +241,9 @@ fn append_column(array: &dyn Array, data_type: DataType, rows: &mut [Vec<Datum>]
                 });
             }
         }
-        Arrow::BinaryView => each!(BinaryViewArray, |v: &[u8]| Datum::Bytes(v.into())),
+        Arrow::BinaryView => {
+            each!(BinaryViewArray, |v: &[u8]| Datum::text(std::str::from_utf8(v).unwrap_or_default()))
+        }
         Arrow::FixedSizeBinary(_) => each!(FixedSizeBinaryArray, |v: &[u8]| match data_type {
             DataType::Inet => Inet::of_key(v).map_or(Datum::Null, Datum::Inet),
             DataType::Uuid => Datum::Uuid(v.try_into().expect("16 bytes")),

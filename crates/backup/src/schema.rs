@@ -81,6 +81,7 @@ impl Schema {
         schema.before.extend(partitions::partitions(client).await?.into_iter().map(plain));
         // A foreign key needs a unique index of another table.
         schema.after.extend(later);
+        schema.after.extend(partitions::own_keys(client).await?.into_iter().map(plain));
         let readers = views::readers(client, of_rows).await?;
         schema.after.extend(readers.made.into_iter().map(plain));
         for view in relations(client, "c.relkind = 'm'").await? {
@@ -157,13 +158,15 @@ impl Table {
     }
 }
 
-/// Functions and procedures: those that need no table, and those that give a table's rows, by their object id.
+/// Functions, procedures and aggregates: those that need no table, and those that give a table's rows, by their object id.
 async fn functions(client: &Client) -> anyhow::Result<(Vec<String>, BTreeMap<u64, String>)> {
     let sql = format!(
-        "SELECT p.oid, pg_catalog.pg_get_functiondef(p.oid), \
+        "SELECT p.oid, CASE p.prokind WHEN 'a' THEN pg_catalog.meridian_aggregate_definition(p.oid) \
+         ELSE pg_catalog.pg_get_functiondef(p.oid) END, \
          p.prorettype = 2249 AND pg_catalog.pg_get_function_result(p.oid) NOT LIKE 'TABLE(%' \
+         AND pg_catalog.pg_get_function_result(p.oid) NOT IN ('record', 'SETOF record') \
          FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
-         WHERE p.prokind IN ('f', 'p') AND {OURS} ORDER BY p.oid"
+         WHERE p.prokind IN ('f', 'p', 'a') AND {OURS} ORDER BY p.oid"
     );
     let (mut alone, mut of_rows) = (Vec::new(), BTreeMap::new());
     for row in texts(client, &sql).await? {

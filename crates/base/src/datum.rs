@@ -56,6 +56,10 @@ pub enum DataType {
     Enum(EnumType),
     /// An address of a host, with the length of its network's prefix.
     Inet,
+    /// A document for full-text search; a value is its canonical text, as that of the next one.
+    TsVector,
+    /// A query of full-text search.
+    TsQuery,
 }
 
 /// One value.
@@ -294,6 +298,8 @@ impl DataType {
             DataType::Json => "json".into(),
             DataType::Jsonb => "jsonb".into(),
             DataType::Inet => "inet".into(),
+            DataType::TsVector => "tsvector".into(),
+            DataType::TsQuery => "tsquery".into(),
             DataType::Array(of) => format!("{}[]", of.data_type().name()),
             DataType::Enum(of) => of.name(),
         }
@@ -352,6 +358,7 @@ impl DataType {
                 Datum::Text(text)
             }
             (DataType::Jsonb, v @ Datum::Json(_)) => v,
+            (DataType::TsVector | DataType::TsQuery, Datum::Text(text)) => crate::text::parse(&text, *self)?,
             (DataType::Enum(of), Datum::Int(code)) if of.label(code).is_some() => Datum::Int(code),
             (DataType::Array(of), Datum::Array(elements)) => {
                 let of = of.data_type();

@@ -18,7 +18,7 @@ enum Kind {
 }
 
 /// Types without limits, by their tags. Stored: new ones come at the end.
-const PLAIN: [DataType; 17] = [
+const PLAIN: [DataType; 19] = [
     DataType::Boolean,
     DataType::SmallInt,
     DataType::Integer,
@@ -36,6 +36,8 @@ const PLAIN: [DataType; 17] = [
     DataType::Json,
     DataType::Jsonb,
     DataType::Inet,
+    DataType::TsVector,
+    DataType::TsQuery,
 ];
 const NUMERIC: u8 = 100;
 const VARCHAR: u8 = 101;

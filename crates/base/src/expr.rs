@@ -15,6 +15,7 @@ use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::json::JsonFunction;
 use crate::text_functions::TextFunction;
+use crate::text_search::SearchFunction;
 use crate::{DataType, Datum};
 use like::like;
 pub use math::float;
@@ -100,6 +101,10 @@ pub enum Function {
     Json(JsonFunction),
     Zone(ZoneFunction),
     Array(ArrayFunction),
+    /// Of full-text search.
+    Search(SearchFunction),
+    /// Whether a hash partition takes in a row, of its modulus, its remainder and the row's keys.
+    HashPartition,
 }
 
 impl Expr {
@@ -413,7 +418,9 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
         }
         Concat => return concat(&arguments),
         Json(function) => return crate::json::call(function, &arguments),
+        Search(function) => return size::bounded(crate::text_search::call(function, &arguments)?),
         Array(function) => return size::bounded(crate::array_functions::call(function, &arguments)?),
+        HashPartition => return crate::partitioning::hash::call(&arguments),
         _ => {}
     }
     if arguments.iter().any(Datum::is_null) {
@@ -467,11 +474,8 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
         (Trunc, [Datum::Decimal(d)]) => Datum::Decimal(d.trunc_at(0).ok_or_else(|| overflow("numeric"))?),
         (Floor | Ceil, [Datum::Decimal(d)]) => {
             let whole = d.trunc_at(0).ok_or_else(|| overflow("numeric"))?;
-            let step = match function {
-                Floor if whole > *d => -1,
-                Ceil if whole < *d => 1,
-                _ => 0,
-            };
+            let step =
+                i128::from(function == Ceil && whole < *d) - i128::from(function == Floor && whole > *d);
             Datum::Decimal(Decimal::new(whole.units() + step, 0))
         }
         (_, arguments) => {

@@ -40,6 +40,7 @@ pub mod schema;
 pub mod text;
 mod text_bounds;
 pub mod text_functions;
+pub mod text_search;
 pub mod time;
 pub mod topology;
 pub mod txn;

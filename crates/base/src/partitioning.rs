@@ -7,6 +7,8 @@
 //! KEEPS: no two bounds of one parent take in the same row; a table has no row that none of its partitions takes in, which
 //! a check of its own decides ([`Check::is_of_partitions`](crate::schema::Check::is_of_partitions)).
 
+pub mod hash;
+
 use crate::{DataType, Datum, TableId};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -22,6 +24,8 @@ pub struct Partitioning {
 pub enum Strategy {
     List,
     Range,
+    // Stored by their numbers: new ones come at the end.
+    Hash,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +53,8 @@ pub enum Bound {
     Range { from: Vec<Limit>, to: Vec<Limit> },
     /// Those that no other partition takes in.
     Default,
+    /// Those whose keys' hash leaves this remainder ([`hash`]).
+    Hash { modulus: u32, remainder: u32 },
 }
 
 /// One end of a range, of one key.
@@ -65,6 +71,7 @@ impl Strategy {
         match self {
             Strategy::List => "LIST",
             Strategy::Range => "RANGE",
+            Strategy::Hash => "HASH",
         }
     }
 }
@@ -89,9 +96,36 @@ impl Bound {
                 compare_limits(from, other_to) == Ordering::Less
                     && compare_limits(other_from, to) == Ordering::Less
             }
+            (
+                Bound::Hash { modulus, remainder },
+                Bound::Hash { modulus: other_modulus, remainder: other_remainder },
+            ) => {
+                let common = common_divisor(*modulus, *other_modulus);
+                remainder % common == other_remainder % common
+            }
             _ => false,
         }
     }
+}
+
+/// The greatest number that divides two, of which one is not zero.
+fn common_divisor(mut one: u32, mut other: u32) -> u32 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one.max(1)
+}
+
+/// Whether bounds take in every row: of every remainder of their largest modulus, which all moduli divide, if none of them
+/// overlap.
+pub fn take_in_all_hashes<'a>(bounds: impl Iterator<Item = &'a Bound> + Clone) -> bool {
+    let moduli = bounds.map(|bound| match bound {
+        Bound::Hash { modulus, .. } => u64::from(*modulus),
+        _ => 0,
+    });
+    let Some(largest) = moduli.clone().max() else { return false };
+    let taken: u64 = moduli.filter_map(|modulus| largest.checked_div(modulus)).sum();
+    largest > 0 && taken == largest
 }
 
 /// Whether a list has a value, or one that is equal to it: a month and thirty days are.
@@ -146,6 +180,17 @@ mod tests {
         assert!(!first.overlaps(&range(&[at(2), Limit::Min], &[at(3), at(0)])));
         assert!(!first.overlaps(&range(&[at(1), at(0)], &[at(1), at(5)])));
         assert!(first.overlaps(&range(&[at(1), at(7)], &[at(1), at(8)])));
+    }
+
+    #[test]
+    fn hashes_overlap_in_a_remainder() {
+        let hash = |modulus, remainder| Bound::Hash { modulus, remainder };
+        assert!(hash(4, 1).overlaps(&hash(4, 1)) && !hash(4, 1).overlaps(&hash(4, 2)));
+        assert!(hash(2, 1).overlaps(&hash(4, 3)) && hash(8, 5).overlaps(&hash(4, 1)));
+        assert!(!hash(2, 1).overlaps(&hash(4, 2)) && !hash(8, 5).overlaps(&hash(4, 0)));
+        let all = [hash(2, 0), hash(4, 1), hash(4, 3)];
+        assert!(take_in_all_hashes(all.iter()));
+        assert!(!take_in_all_hashes(all[..2].iter()) && !take_in_all_hashes(all[..0].iter()));
     }
 
     #[test]

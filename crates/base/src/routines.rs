@@ -33,12 +33,87 @@ pub struct Routine {
     pub is_strict: bool,
     pub is_leakproof: bool,
     pub parallel: Parallel,
-    /// COST and ROWS as they were written; nothing is estimated from them.
-    pub cost: Option<String>,
-    pub rows: Option<String>,
+    pub estimates: Estimates,
     pub body: String,
     /// The body is `RETURN …` or `BEGIN ATOMIC … END`, not a quoted text.
     pub is_standard: bool,
+    /// SECURITY DEFINER: what the body does is held against the privileges of the owner.
+    #[serde(deserialize_with = "crate::codec::since::<12, _, _>")]
+    pub is_definer: bool,
+    #[serde(deserialize_with = "crate::codec::since::<12, _, _>")]
+    pub form: Form,
+}
+
+/// COST and ROWS as they were written; nothing is estimated from them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimates {
+    pub cost: Option<String>,
+    pub rows: Option<String>,
+}
+
+/// What there is to a routine beside arguments that go in and a result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum Form {
+    #[default]
+    Plain,
+    /// Some arguments are OUT or INOUT: all of them in the order in which they are declared. Those that go in are
+    /// [`Routine::parameters`], in the same order.
+    WithOutputs(Vec<DeclaredArgument>),
+    /// It is an aggregate, and its body is empty.
+    Aggregate(Aggregate),
+}
+
+/// An argument of a routine that has OUT or INOUT arguments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum DeclaredArgument {
+    /// The next one of [`Routine::parameters`].
+    In,
+    /// The next one of [`Routine::parameters`], which is a column of the result as well.
+    InOut,
+    /// A column of the result alone.
+    Out { name: Option<String>, of: TypeOf },
+}
+
+/// What an argument is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    In,
+    InOut,
+    Out,
+    /// A column of RETURNS TABLE.
+    Column,
+}
+
+/// An argument of a routine, or a column of RETURNS TABLE.
+#[derive(Clone, Copy, Debug)]
+pub struct ArgumentOf<'a> {
+    pub mode: Mode,
+    pub name: Option<&'a str>,
+    pub of: TypeOf,
+    /// SQL text.
+    pub default: Option<&'a str>,
+}
+
+/// How an aggregate is computed. The state begins as `initial` and becomes `transition(state, argument)` for each row;
+/// the result is the last state, or `last(state)`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Aggregate {
+    pub state: TypeOf,
+    /// INITCOND; `None`: NULL.
+    pub initial: Option<String>,
+    /// SFUNC.
+    pub transition: FunctionName,
+    /// FINALFUNC.
+    pub last: Option<FunctionName>,
+}
+
+/// A function that an aggregate calls: one of a user, or one of PostgreSQL's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FunctionName {
+    /// Of a function of a user, its number, which stays the same when it is renamed.
+    pub routine: Option<TableId>,
+    /// Of one of PostgreSQL's, its name; of a user's as it was when the aggregate was made.
+    pub name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,8 +144,10 @@ pub enum ResultOf {
     /// One row of a table or view, or many.
     RowOf(TableId),
     SetOfRows(TableId),
-    /// RETURNS TABLE.
+    /// RETURNS TABLE, or RETURNS SETOF record with several OUT arguments.
     Table(Vec<(String, TypeOf)>),
+    /// Several OUT arguments: one row of them.
+    Record(Vec<(String, TypeOf)>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +193,21 @@ impl Routines {
 }
 
 impl Routine {
+    /// All arguments if some of them are OUT or INOUT; otherwise nothing.
+    pub fn declared(&self) -> &[DeclaredArgument] {
+        match &self.form {
+            Form::WithOutputs(declared) => declared,
+            Form::Plain | Form::Aggregate(_) => &[],
+        }
+    }
+
+    pub fn aggregate(&self) -> Option<&Aggregate> {
+        match &self.form {
+            Form::Aggregate(aggregate) => Some(aggregate),
+            Form::Plain | Form::WithOutputs(_) => None,
+        }
+    }
+
     /// Types of the arguments.
     pub fn types(&self) -> impl Iterator<Item = TypeOf> + '_ {
         self.parameters.iter().map(|parameter| parameter.of)
@@ -135,19 +227,70 @@ impl Routine {
         self.parameters.iter().take_while(|parameter| parameter.default.is_none()).count()
     }
 
-    /// What PostgreSQL calls it.
+    /// What PostgreSQL calls it; an aggregate is a function as well.
     pub fn kind(&self) -> &'static str {
         if self.is_procedure() { "procedure" } else { "function" }
     }
 
+    /// Columns of its rows that it names itself: of RETURNS TABLE, or of several OUT arguments.
+    pub fn named_columns(&self) -> &[(String, TypeOf)] {
+        match &self.result {
+            ResultOf::Table(columns) | ResultOf::Record(columns) => columns,
+            _ => &[],
+        }
+    }
+
+    /// The name of the one OUT argument whose value it gives.
+    pub fn output_name(&self) -> Option<&str> {
+        if !matches!(self.result, ResultOf::One(_) | ResultOf::SetOf(_)) || !self.has_outputs() {
+            return None;
+        }
+        self.arguments()
+            .into_iter()
+            .find(|argument| argument.mode.goes_out())
+            .and_then(|argument| argument.name)
+    }
+
+    /// Whether it has OUT or INOUT arguments.
+    pub fn has_outputs(&self) -> bool {
+        !self.declared().is_empty()
+    }
+
+    /// All arguments in the order in which they are declared, and behind them the columns of RETURNS TABLE.
+    pub fn arguments(&self) -> Vec<ArgumentOf<'_>> {
+        let mut parameters = self.parameters.iter();
+        let mut all = Vec::with_capacity(self.parameters.len());
+        for declared in self.declared() {
+            let mode = match declared {
+                DeclaredArgument::Out { name, of } => {
+                    all.push(ArgumentOf { mode: Mode::Out, name: name.as_deref(), of: *of, default: None });
+                    continue;
+                }
+                DeclaredArgument::In => Mode::In,
+                DeclaredArgument::InOut => Mode::InOut,
+            };
+            all.extend(parameters.next().map(|parameter| parameter.as_argument(mode)));
+        }
+        all.extend(parameters.map(|parameter| parameter.as_argument(Mode::In)));
+        if let (ResultOf::Table(columns), false) = (&self.result, self.has_outputs()) {
+            all.extend(columns.iter().map(|(name, of)| ArgumentOf {
+                mode: Mode::Column,
+                name: Some(name.as_str()),
+                of: *of,
+                default: None,
+            }));
+        }
+        all
+    }
+
     /// Every type of its signature.
     pub fn all_types(&self) -> impl Iterator<Item = TypeOf> + '_ {
-        let (one, many) = match &self.result {
-            ResultOf::One(of) | ResultOf::SetOf(of) => (Some(*of), None),
-            ResultOf::Table(columns) => (None, Some(columns.iter().map(|(_, of)| *of))),
-            _ => (None, None),
+        let one = match &self.result {
+            ResultOf::One(of) | ResultOf::SetOf(of) => Some(*of),
+            _ => None,
         };
-        self.types().chain(one).chain(many.into_iter().flatten())
+        let state = self.aggregate().map(|aggregate| aggregate.state);
+        self.types().chain(one).chain(self.named_columns().iter().map(|(_, of)| *of)).chain(state)
     }
 
     /// Its rows are those of another table from now on, which has taken the place of the one that it names.
@@ -172,10 +315,41 @@ impl Routine {
         next.parameters.iter_mut().for_each(|parameter| renew(&mut parameter.of));
         match &mut next.result {
             ResultOf::One(of) | ResultOf::SetOf(of) => renew(of),
-            ResultOf::Table(columns) => columns.iter_mut().for_each(|(_, of)| renew(of)),
+            ResultOf::Table(columns) | ResultOf::Record(columns) => {
+                columns.iter_mut().for_each(|(_, of)| renew(of));
+            }
             _ => {}
         }
+        match &mut next.form {
+            Form::Plain => {}
+            Form::WithOutputs(declared) => {
+                for declared in declared {
+                    if let DeclaredArgument::Out { of, .. } = declared {
+                        renew(of);
+                    }
+                }
+            }
+            Form::Aggregate(aggregate) => renew(&mut aggregate.state),
+        }
         next
+    }
+}
+
+impl Parameter {
+    fn as_argument(&self, mode: Mode) -> ArgumentOf<'_> {
+        ArgumentOf { mode, name: self.name.as_deref(), of: self.of, default: self.default.as_deref() }
+    }
+}
+
+impl Mode {
+    /// Whether a call gives a value for it.
+    pub fn goes_in(self) -> bool {
+        matches!(self, Mode::In | Mode::InOut)
+    }
+
+    /// Whether it is a column of the result.
+    pub fn goes_out(self) -> bool {
+        self != Mode::In
     }
 }
 

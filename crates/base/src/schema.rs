@@ -438,7 +438,9 @@ impl Table {
         };
         let columns = self.columns.iter().map(column).collect();
         let checks = Arc::new(self.checks.iter().map(check).collect());
-        Table { columns, checks, ..self.clone() }
+        let mut next = Table { columns, checks, ..self.clone() };
+        next.foreign_keys_mut().for_each(|key| *key = key.retyped(of));
+        next
     }
     /// A column is of a domain, or of none.
     pub fn set_domain(&mut self, column: usize, domain: Option<Arc<Domain>>) {

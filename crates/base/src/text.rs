@@ -13,6 +13,7 @@ use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::inet::Inet;
+use crate::text_search::{Query, Vector};
 use crate::zone::Zone;
 use crate::{DataType, Datum};
 use calendar::EPOCH_2000;
@@ -46,14 +47,9 @@ pub fn parse(text: &str, data_type: DataType) -> SqlResult<Datum> {
 pub fn parse_in(text: &str, data_type: DataType, zone: Zone) -> SqlResult<Datum> {
     let trimmed = text.trim();
     let invalid = || {
-        let name = match data_type {
-            DataType::Numeric { .. } => "numeric".into(),
-            other => other.name(),
-        };
-        SqlError::new(
-            SqlState::INVALID_TEXT_REPRESENTATION,
-            format!("invalid input syntax for type {name}: \"{text}\""),
-        )
+        let name = data_type.name();
+        let told = format!("invalid input syntax for type {name}: \"{text}\"");
+        SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, told)
     };
     match data_type {
         DataType::Boolean => truth(trimmed).map(Datum::Bool).ok_or_else(invalid),
@@ -123,6 +119,8 @@ pub fn parse_in(text: &str, data_type: DataType, zone: Zone) -> SqlResult<Datum>
         DataType::Interval => crate::interval::parse(text).map(Datum::Interval),
         DataType::Json => crate::json::check(text).map(|()| Datum::text(text)),
         DataType::Jsonb => crate::json::canonical(text).map(|text| Datum::Json(Arc::from(text))),
+        DataType::TsVector => Vector::parse(text).map(|vector| Datum::text(vector.to_string())),
+        DataType::TsQuery => Query::parse(text).map(|query| Datum::text(query.to_string())),
         DataType::Enum(of) => of.code(text).map(Datum::Int),
         DataType::Array(of) => array::parse(text)?
             .into_iter()

@@ -128,7 +128,11 @@ impl Job {
     /// Vodka's tables, and the row that tells what they are to hold.
     pub fn vodka(sizes: &Vodka, placement: &Placement) -> Job {
         let mut job = Job {
-            tables: vodka::Table::ALL.iter().map(|t| t.spec()).chain([&vodka::tables::LOADED]).collect(),
+            tables: vodka::Table::ALL
+                .iter()
+                .map(|t| t.spec())
+                .chain([&vodka::tables::FRESHNESS, &vodka::tables::LOADED])
+                .collect(),
             create: vodka::tables::create(placement, sizes.tpcc.warehouses as u32),
             begin: Some(sizes.note_begin()),
             parts: VecDeque::new(),

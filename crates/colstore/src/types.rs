@@ -16,6 +16,7 @@
 //! | json | Utf8View of the text as it was written |
 //! | inet | FixedSizeBinary of its key, whose order is that of addresses |
 //! | jsonb | LargeBinary of the canonical text: nothing else is one, so that no function takes it for a text |
+//! | tsvector, tsquery | BinaryView of the canonical text, for the reason of jsonb |
 //! | arrays | List of what their elements are |
 //! | enumerated types | Timestamp(s) of the zone `enum ID`, which nothing else has, so that a plan knows whose codes they are |
 //!
@@ -64,6 +65,7 @@ pub fn arrow_type(data_type: DataType) -> ArrowType {
         DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
         DataType::Jsonb => ArrowType::LargeBinary,
         DataType::Inet => ArrowType::FixedSizeBinary(KEY_BYTES as i32),
+        DataType::TsVector | DataType::TsQuery => ArrowType::BinaryView,
         DataType::Array(of) => ArrowType::List(Arc::new(list_field(of.data_type()))),
         DataType::Enum(of) => ArrowType::Timestamp(TimeUnit::Second, Some(of.zone().into())),
     }
@@ -116,6 +118,10 @@ pub fn datum_at(data_type: DataType, array: &dyn Array, row: usize) -> Datum {
         }
         DataType::Inet => {
             Inet::of_key(array.as_fixed_size_binary().value(row)).map_or(Datum::Null, Datum::Inet)
+        }
+        DataType::TsVector | DataType::TsQuery => {
+            let text = std::str::from_utf8(array.as_binary_view().value(row));
+            Datum::text(text.expect("documents and queries are UTF-8"))
         }
         DataType::Jsonb => {
             let text = std::str::from_utf8(array.as_binary::<i64>().value(row)).expect("JSON is UTF-8");

@@ -6,8 +6,8 @@
 use crate::types::{EPOCH_DAYS, EPOCH_US, arrow_interval, arrow_type, list_field, write_uuid};
 use arrow_array::types::*;
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, LargeBinaryArray, ListArray,
-    PrimitiveArray, StringArray, StringViewArray,
+    ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray,
+    LargeBinaryArray, ListArray, PrimitiveArray, StringArray, StringViewArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use base::decimal::Decimal;
@@ -59,6 +59,8 @@ impl Values {
             | DataType::Json
             | DataType::Jsonb
             | DataType::Inet
+            | DataType::TsVector
+            | DataType::TsQuery
             | DataType::Array(_) => Store::Bytes { ends: Vec::with_capacity(capacity), data: Vec::new() },
             _ => Store::Int(Vec::with_capacity(capacity)),
         };
@@ -89,7 +91,9 @@ impl Values {
             (Store::Bytes { ends, data }, Datum::Bytes(b), T::Bytea) => append(ends, data, b),
             (Store::Int(out), Datum::Time(us), T::Time) => out.push(*us),
             (Store::Wide(out), Datum::Interval(interval), T::Interval) => out.push(packed(*interval)),
-            (Store::Bytes { ends, data }, Datum::Text(s), T::Json) => append(ends, data, s.as_bytes()),
+            (Store::Bytes { ends, data }, Datum::Text(s), T::Json | T::TsVector | T::TsQuery) => {
+                append(ends, data, s.as_bytes())
+            }
             (Store::Bytes { ends, data }, Datum::Json(s), T::Jsonb) => append(ends, data, s.as_bytes()),
             (Store::Bytes { ends, data }, Datum::Inet(address), T::Inet) => {
                 append(ends, data, &address.key())
@@ -336,6 +340,9 @@ pub(crate) fn bytes_to_arrow(
         return Arc::new(LargeBinaryArray::new(OffsetBuffer::new(offsets.into()), data, nulls));
     }
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    if matches!(data_type, DataType::TsVector | DataType::TsQuery) {
+        return Arc::new(BinaryViewArray::from(&BinaryArray::new(offsets, data, nulls)));
+    }
     if data_type == DataType::Bytea {
         return Arc::new(BinaryArray::new(offsets, data, nulls));
     }

@@ -177,7 +177,12 @@ impl Zone {
         // Bytes of these are not in the order of their values.
         if matches!(
             values.data_type,
-            DataType::Interval | DataType::Json | DataType::Jsonb | DataType::Array(_)
+            DataType::Interval
+                | DataType::Json
+                | DataType::Jsonb
+                | DataType::TsVector
+                | DataType::TsQuery
+                | DataType::Array(_)
         ) {
             return Zone { rows, nulls, bounds: Bounds::Unknown };
         }

@@ -105,6 +105,10 @@ impl Store {
     pub fn newest_checkpoint(&self) -> Option<(u64, Sequence)> {
         self.kept.back().map(|newest| (newest.number, newest.description().position))
     }
+    /// Bytes of the files of the newest complete checkpoint, without its manifest; 0 if there is none.
+    pub fn newest_checkpoint_bytes(&self) -> u64 {
+        self.kept.back().map_or(0, |newest| newest.files().iter().map(|file| file.bytes).sum())
+    }
 
     /// Appends a record; it counts once [`Store::stable`] has reached its number.
     pub fn append(

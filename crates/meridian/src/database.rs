@@ -2,8 +2,11 @@
 
 use crate::connection_threads::ConnectionThreads;
 use crate::directory;
+use crate::epochs::EpochArgs;
 use crate::front_end::{Front, FrontEnd, bind};
 use crate::member::{DatabaseNode, Served};
+use crate::memory::MemoryArgs;
+use crate::old_versions::OldVersionsArgs;
 pub use crate::refusals::{Refusals, log_refusals};
 use crate::replicas::{self, Make, ReplicaSet};
 use anyhow::{Context, anyhow, bail};
@@ -16,7 +19,7 @@ use node::clocks::ClockOptions;
 use node::{Node, Options};
 use runtime::{DataDir, Host, LocalCluster};
 use server::auth::Authenticator;
-use session::{Gateway, OldVersions};
+use session::Gateway;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -45,6 +48,8 @@ pub struct DatabaseArgs {
         value_parser = EngineKind::ALL.map(EngineKind::name)
     )]
     pub engine: String,
+    #[command(flatten)]
+    pub epochs: EpochArgs,
     /// Regions that may be lost without losing an answered transaction (K; engines caerus and geogauss). Each commit
     /// waits until K other regions have it, with geogauss a majority; with 2K + 1 regions the rest goes on without K
     #[arg(long, env = "MERIDIAN_SURVIVE", value_name = "K", default_value_t = 0)]
@@ -82,16 +87,10 @@ pub struct DatabaseArgs {
     /// Time that a client has to send its start-up message, e.g. 10s or 500ms
     #[arg(long, env = "MERIDIAN_AUTHENTICATION_TIMEOUT", value_name = "TIME", default_value = "10s", value_parser = short_time)]
     pub authentication_timeout: Duration,
-    /// Memory for queries and for rows that sessions buffer, per region, in MiB
-    #[arg(long, env = "MERIDIAN_QUERY_MEMORY_MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(16..))]
-    pub query_memory_mib: u64,
-    /// Old versions of rows that a region keeps for open transactions, in MiB: beyond it the oldest transaction ends
-    /// with 72000, snapshot too old
-    #[arg(long, env = "MERIDIAN_OLD_VERSIONS_MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
-    pub old_versions_mib: u64,
-    /// A transaction whose snapshot is older than this, in seconds, ends with 72000
-    #[arg(long, env = "MERIDIAN_OLD_VERSIONS_AGE", value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
-    pub old_versions_age: u64,
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+    #[command(flatten)]
+    pub old_versions: OldVersionsArgs,
 }
 
 /// What a region keeps beside the rows that it runs.
@@ -150,15 +149,17 @@ impl DatabaseArgs {
     pub fn engine(&self) -> anyhow::Result<EngineKind> {
         EngineKind::parse(&self.engine).ok_or_else(|| anyhow!("no engine {:?}", self.engine))
     }
-    /// Errors: more regions to survive than the engine can in this cluster.
+    /// Errors: more regions to survive than the engine can in this cluster; epochs that it does not have.
     pub fn engine_options(&self, topology: &Topology) -> anyhow::Result<EngineOptions> {
         let survive = usize::from(self.survive);
-        self.engine()?.options().surviving(survive, topology).map_err(|error| {
+        self.epochs.apply(self.engine()?.options())?.surviving(survive, topology).map_err(|error| {
             let more = [&error.detail, &error.hint].map(|text| text.clone().unwrap_or_default()).join(" ");
             anyhow!("--survive {survive}: {}. {}", error.message, more.trim())
         })
     }
+    /// Of a region. Errors: they contradict each other.
     pub fn limits(&self) -> anyhow::Result<server::Limits> {
+        self.memory.check()?;
         if self.reserved_connections >= self.max_connections {
             bail!(
                 "--reserved-connections {} leaves no place of --max-connections {} to other users",
@@ -229,8 +230,8 @@ pub struct DataArgs {
     /// Keep data in this directory: what was answered survives the process. Without it data is in memory only
     #[arg(long, env = "MERIDIAN_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Write a checkpoint after so much of the log, in MiB: with it what was logged before is not needed. Smaller ones
-    /// make restarts shorter and cost more writes
+    /// Write a checkpoint after so much of the log, in MiB, or a quarter of the last checkpoint if that is more: with it
+    /// what was logged before is not needed. Smaller ones make restarts shorter and cost more writes
     #[arg(long, env = "MERIDIAN_CHECKPOINT_MIB", value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
     pub checkpoint_mib: u64,
 }
@@ -352,10 +353,7 @@ impl Database {
                 (Nodes { cluster, make: None, _directory: Some(directory) }, front_ends)
             }
         };
-        let limits = OldVersions {
-            bytes_max: args.old_versions_mib << 20,
-            age_max: Duration::from_secs(args.old_versions_age),
-        };
+        let limits = args.old_versions.limits();
         let mut old_versions = JoinSet::new();
         let gateways = front_ends.iter().map(|end| end.gateway.clone()).collect();
         old_versions.spawn(session::limit_old_versions(gateways, limits));

@@ -3,6 +3,7 @@
 //! KEEPS: a directory is used with the settings that it was made with, and with logs of the kind that it was made with.
 
 use crate::database::{DataArgs, DatabaseArgs};
+use crate::epochs;
 use crate::member::DatabaseNode;
 use anyhow::anyhow;
 use base::NodeId;
@@ -39,7 +40,7 @@ pub fn settings(args: &DatabaseArgs) -> anyhow::Result<Vec<(&'static str, String
     let topology = args.topology()?;
     let serving = topology.node_ids().filter(|id| !topology.is_replica(*id));
     let regions: Vec<&str> = serving.map(|id| topology.region_name(topology.region_of(id))).collect();
-    Ok(vec![
+    let mut settings = vec![
         ("--engine", args.engine.clone()),
         ("--wan and --regions", regions.join(",")),
         ("--partitions", args.partitions.to_string()),
@@ -47,12 +48,16 @@ pub fn settings(args: &DatabaseArgs) -> anyhow::Result<Vec<(&'static str, String
         ("--clocks", format!("{:?}", args.clocks).to_lowercase()),
         ("--clock-bound", format!("{:?}", args.clock_bound)),
         ("--columns", format!("{:?}", args.copies.columns).to_lowercase()),
-    ])
+    ];
+    settings.extend(args.epochs.settings(args.engine()?));
+    Ok(settings)
 }
 
 /// Takes a directory for what these settings describe.
 pub fn open(path: &Path, settings: Vec<(&'static str, String)>) -> anyhow::Result<DataDir> {
-    DataDir::open(path, &with_kind_of_log(settings)).map_err(|error| match error {
+    let made_with = DataDir::made_with(path).map_err(|error| anyhow!("{error}"))?;
+    let settings = epochs::to_compare(made_with.as_ref(), with_kind_of_log(settings));
+    DataDir::open(path, &settings).map_err(|error| match error {
         runtime::DiskError::Differs { ref path, ref name, .. } if name == LOG => anyhow!(
             "{}: its logs hold inputs, which only the build that wrote them can read. Start that build, and copy what \
              is there into an empty directory of this one",

@@ -3,6 +3,7 @@
 use crate::connection_threads::ConnectionThreads;
 use crate::database::DatabaseArgs;
 use crate::member::{Member, PublishedCatalog, Replicas, Served, Writer};
+use crate::memory::SpillDir;
 use crate::query_threads::QueryThreadsPool;
 use crate::sequence_counts::CountsFile;
 use base::cut::Incarnation;
@@ -33,6 +34,8 @@ pub struct FrontEnd {
     pub threads: ConnectionThreads,
     /// Ends queries under way when it is dropped.
     _query_threads: QueryThreadsPool,
+    /// Locked as long as its queries may put something there.
+    _spill: Option<SpillDir>,
 }
 
 impl FrontEnd {
@@ -136,8 +139,10 @@ impl Front<'_> {
             writer,
         };
         let query_threads = QueryThreadsPool::start()?;
+        let spill = self.args.memory.spill(host.id())?;
         let config = GatewayConfig {
-            query_memory_bytes: (self.args.query_memory_mib as usize) << 20,
+            query_memory_bytes: (self.args.memory.query_memory_mib as usize) << 20,
+            spill: spill.as_ref().map(SpillDir::spill),
             query_threads_pool: Some(Arc::new(query_threads.clone())),
             kept_counts: self.kept_counts(host.id())?,
             tells_counts: is_replaceable,
@@ -153,6 +158,7 @@ impl Front<'_> {
             serving: JoinSet::new(),
             threads,
             _query_threads: query_threads,
+            _spill: spill,
         };
         front_end.open(listener);
         Ok(front_end)

@@ -4,6 +4,7 @@
 
 use anyhow::{Context, anyhow, bail};
 use base::roles::ROOT_NAME;
+use runtime::tcp::Security;
 use server::auth::{Authenticator, Rules, Settings, Tls, TlsFiles};
 use session::{Gateway, Session};
 use std::net::IpAddr;
@@ -80,11 +81,13 @@ impl SecurityArgs {
     }
 }
 
-/// Reads rules and certificates again whenever the process is sent SIGHUP, as long as what is answered is kept.
+/// Reads rules and certificates again whenever the process is sent SIGHUP, as long as what is answered is kept: those for
+/// clients, and those for other nodes. Either of them may be wrong without the other.
 pub fn reread_on_hangup(
     authenticator: &Arc<Authenticator>,
     args: &SecurityArgs,
     listen: IpAddr,
+    nodes: Security,
 ) -> anyhow::Result<JoinSet<()>> {
     let mut hangup = signal(SignalKind::hangup())?;
     let (authenticator, args) = (authenticator.clone(), args.clone());
@@ -97,6 +100,15 @@ pub fn reread_on_hangup(
                     tracing::info!("rules and certificates were read again");
                 }
                 Err(error) => tracing::error!("rules and certificates stay as they are: {error:#}"),
+            }
+            match (nodes.reread(), nodes.expires_at()) {
+                (Ok(()), None) => {}
+                (Ok(()), Some(at)) => {
+                    tracing::info!("the node's certificate was read again; it expires at {at}");
+                }
+                (Err(why), _) => {
+                    tracing::error!("the node's certificate stays as it is for other nodes: {why}");
+                }
             }
         }
     });

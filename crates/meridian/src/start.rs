@@ -6,6 +6,7 @@ use crate::database::{DataArgs, Database, DatabaseArgs};
 use crate::security::{self, SecurityArgs};
 use anyhow::bail;
 use clap::{CommandFactory, FromArgMatches, Parser};
+use runtime::tcp::Security;
 use server::auth::Authenticator;
 use std::path::Path;
 use std::time::Duration;
@@ -71,7 +72,12 @@ pub fn run(args: StartArgs) -> anyhow::Result<()> {
         if let Some(password) = root_password {
             security::give_root(database.gateway()?, &password).await?;
         }
-        let _rereads = security::reread_on_hangup(&authenticator, &args.security, args.database.listen)?;
+        let _rereads = security::reread_on_hangup(
+            &authenticator,
+            &args.security,
+            args.database.listen,
+            Security::Plain,
+        )?;
         match &args.data.data {
             None => println!("Data is kept in memory only. Ctrl-C ends the database."),
             Some(path) => println!("Data is kept in {}. Ctrl-C ends the process.", path.display()),

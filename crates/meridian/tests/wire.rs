@@ -46,6 +46,8 @@ mod durable;
 mod engines;
 #[path = "wire/enums.rs"]
 mod enums;
+#[path = "wire/epochs.rs"]
+mod epochs;
 #[path = "wire/expressions.rs"]
 mod expressions;
 #[path = "wire/full_disk.rs"]
@@ -70,6 +72,8 @@ mod merge_and_with;
 mod named;
 #[path = "wire/notifications.rs"]
 mod notifications;
+#[path = "wire/older_directories.rs"]
+mod older_directories;
 #[path = "wire/pgbench.rs"]
 mod pgbench;
 #[path = "wire/pipelines.rs"]
@@ -112,6 +116,8 @@ mod server;
 mod shapes;
 #[path = "wire/signals.rs"]
 mod signals;
+#[path = "wire/spill.rs"]
+mod spill;
 #[path = "wire/statements.rs"]
 mod statements;
 #[path = "wire/table_locks.rs"]

@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use txn::any::EngineKind;
 pub use txn::engine::{RegionHealth, RegionState};
+pub use txn::survival::{Guarantee, Survival};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {

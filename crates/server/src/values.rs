@@ -158,6 +158,10 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
             Datum::Interval(Interval { months, days, us })
         }),
         DataType::Json => return base::text::parse(text_of(bytes, number)?, data_type),
+        DataType::TsVector | DataType::TsQuery => {
+            return Err(SqlError::unsupported(format!("the binary form of {}", data_type.name()))
+                .hint("Send it as text."));
+        }
         // A label is its text in both forms.
         DataType::Enum(_) => return base::text::parse(text_of(bytes, number)?, data_type),
         DataType::Jsonb => match bytes {

@@ -63,6 +63,7 @@ mod signals;
 mod simple;
 mod stored;
 mod submitting;
+mod survival;
 mod tables;
 mod temporary;
 mod timeouts;

@@ -228,6 +228,12 @@ pub fn first_words(statement: &Statement) -> String {
     words.join(" ")
 }
 
+impl Ddl {
+    fn notice(&mut self, state: SqlState, text: String) {
+        self.notices.push((state, text));
+    }
+}
+
 impl DdlContext<'_> {
     fn find_table(&self, name: &ast::ObjectName) -> SqlResult<&Arc<Table>> {
         names::find_table(self.catalog, self.search_path, self.database, name)

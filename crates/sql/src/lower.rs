@@ -20,6 +20,7 @@ pub mod modify;
 mod partition;
 pub mod scope;
 pub mod select;
+mod text_search;
 mod texts;
 
 use crate::names;
@@ -326,6 +327,8 @@ pub fn short_type_name(data_type: DataType) -> String {
         DataType::Json => "json",
         DataType::Jsonb => "jsonb",
         DataType::Inet => "inet",
+        DataType::TsVector => "tsvector",
+        DataType::TsQuery => "tsquery",
         DataType::Enum(of) => return of.description().name.clone(),
         DataType::Array(of) => return format!("_{}", short_type_name(of.data_type())),
     };

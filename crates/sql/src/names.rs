@@ -13,6 +13,8 @@ use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, Expr, Ident, ObjectName,
     ObjectNamePart, Statement, TimezoneInfo,
 };
+use sqlparser::keywords::{RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_ALIAS};
+use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -179,6 +181,8 @@ pub fn data_type(ast: &Ast) -> SqlResult<DataType> {
         Ast::Custom(name, arguments) => return custom(name, arguments),
         Ast::JSON => DataType::Json,
         Ast::JSONB => DataType::Jsonb,
+        Ast::TsVector => DataType::TsVector,
+        Ast::TsQuery => DataType::TsQuery,
         Ast::Interval { fields: None, precision: None | Some(6) } => DataType::Interval,
         Ast::Time(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => DataType::Time,
         Ast::Array(of) => return array(of, ast),
@@ -254,12 +258,15 @@ fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
         "json" => DataType::Json,
         "jsonb" => DataType::Jsonb,
         "inet" => DataType::Inet,
+        "tsvector" => DataType::TsVector,
+        "tsquery" => DataType::TsQuery,
+        // The name of a configuration for full-text search stands for it.
+        "regconfig" => DataType::Text,
         "interval" => DataType::Interval,
         "time" => DataType::Time,
         "timetz" | "jsonpath" | "cidr" | "macaddr" | "money" | "xml" | "bit" | "varbit" | "point"
-        | "line" | "box" | "path" | "polygon" | "circle" | "tsvector" | "tsquery" | "hstore" | "citext"
-        | "oid" | "regclass" | "regtype" | "regproc" | "regprocedure" | "int4range" | "int8range"
-        | "tsrange" => {
+        | "line" | "box" | "path" | "polygon" | "circle" | "hstore" | "citext" | "oid" | "regclass"
+        | "regtype" | "regproc" | "regprocedure" | "int4range" | "int8range" | "tsrange" => {
             return Err(SqlError::unsupported(format!("type {word}")));
         }
         _ => return made_by_users(None, word).ok_or_else(|| undefined(name, word)),
@@ -363,6 +370,24 @@ pub(crate) fn qualify_types(tree: &mut impl walk::NodeMut) {
         }
         ControlFlow::Continue(())
     });
+}
+
+/// A name that is taken as it is.
+pub fn quoted(name: &str) -> Ident {
+    // The parser has words of its own.
+    let is_name = || match Token::make_word(name, None) {
+        Token::Word(word) => {
+            name != "system_user"
+                && !RESERVED_FOR_COLUMN_ALIAS.contains(&word.keyword)
+                && !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
+        }
+        _ => false,
+    };
+    if base::identifier::is_plain(name) && is_name() {
+        Ident::new(name)
+    } else {
+        Ident::with_quote('"', name)
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod likes;
 mod long_names;
 mod materialized;
 mod merges;
+mod only;
 mod overriding;
 mod partitions;
 mod reindex;
@@ -52,11 +53,12 @@ pub use inference::{Inference, inference};
 pub use likes::{Like, like_of};
 pub use materialized::{Refresh, asks_for_data, refresh_of};
 pub use merges::{DEFAULT_VALUES, NOTHING};
+pub use only::{says_only, take_only};
 pub use overriding::{Overriding, overriding};
 pub use partitions::{attached_index, attached_to, detached};
 pub use reindex::{Indexed, Reindex, reindex};
 pub use routines::{
-    AlterRoutine, Body as RoutineBody, CreateRoutine, Declared, DeclaredResult, RoutineKind,
+    AlterRoutine, Body as RoutineBody, CreateAggregate, CreateRoutine, Declared, DeclaredResult, RoutineKind,
     RoutineStatement, Signature, carried_text, granted_routine, routine_statement, shown as shown_name,
     signature_of,
 };
@@ -140,7 +142,7 @@ fn parse_tokens(sql: &str, tokens: Vec<TokenWithSpan>) -> SqlResult<Vec<Statemen
     complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
     let tokens = fetch_first::known(do_blocks::known(triggers::known(routines::known(tokens))));
-    let tokens = partitions::known(tokens);
+    let tokens = only::known(partitions::known(tokens));
     let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
     let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
     let tokens = inference::known(early_locks::known(row_locks::known(merges::known(tokens))));
@@ -149,6 +151,7 @@ fn parse_tokens(sql: &str, tokens: Vec<TokenWithSpan>) -> SqlResult<Vec<Statemen
     let tokens = identities::known(likes::known(waits::known(trims::known(deferrals::known(tokens)))?)?);
     let tokens = asides::with_plain_strings(storage::known(asides::known(groups::enclosed(tokens))));
     let have_signs = signs::meet(&tokens);
+    let says_only = tokens.iter().any(only::is_said);
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {
         Parser::new(dialect)
@@ -166,6 +169,9 @@ fn parse_tokens(sql: &str, tokens: Vec<TokenWithSpan>) -> SqlResult<Vec<Statemen
     statements.iter().try_for_each(triggers::check)?;
     if have_signs {
         statements.iter_mut().for_each(signs::apart);
+    }
+    if says_only {
+        statements.iter_mut().for_each(only::as_hints);
     }
     statements.iter_mut().for_each(chains::balance);
     if sql.contains('[') {

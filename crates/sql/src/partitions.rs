@@ -2,8 +2,10 @@
 //!
 //! KEEPS: conditions are true or false, never null, so that `NOT` of one takes in exactly the other rows.
 
-use crate::views::quoted;
-use base::partitioning::{Bound, Limit, Partition, PartitionKey, Partitioning, compare_limits};
+use crate::names::quoted;
+use base::partitioning::{
+    Bound, Limit, Partition, PartitionKey, Partitioning, compare_limits, take_in_all_hashes,
+};
 use base::schema::{Catalog, Table};
 use base::views::View;
 use base::zone::Zone;
@@ -84,6 +86,9 @@ pub fn shown_bound(root: &Table, of: &Partitioning, bound: &Bound, zone: Zone) -
             format!("FOR VALUES IN ({})", shown.join(", "))
         }
         Bound::Range { from, to } => format!("FOR VALUES FROM ({}) TO ({})", limits(from), limits(to)),
+        Bound::Hash { modulus, remainder } => {
+            format!("FOR VALUES WITH (modulus {modulus}, remainder {remainder})")
+        }
     }
 }
 
@@ -179,9 +184,25 @@ impl<'a> Tree<'a> {
 
     /// Which of the table's rows a partition has.
     pub fn condition(&self, id: TableId) -> String {
+        self.joined(id, |node| self.own_condition(node))
+    }
+
+    /// The same as clients see it, with PostgreSQL's name of the function of hashes.
+    pub fn shown_condition(&self, id: TableId) -> String {
+        self.joined(id, |node| match (&node.partition.bound, self.division(node.partition.parent)) {
+            (Bound::Hash { modulus, remainder }, Some(of)) => {
+                let (parent, keys) = (crate::lower::oid(node.partition.parent), self.key_list(of));
+                format!("satisfies_hash_partition('{parent}'::oid, {modulus}, {remainder}, {keys})")
+            }
+            _ => self.own_condition(node),
+        })
+    }
+
+    /// What is said of a partition and of those that it is in, from the outermost one on.
+    fn joined(&self, id: TableId, of_one: impl Fn(&Node) -> String) -> String {
         let (mut at, mut parts) = (id, Vec::new());
         while let Some(node) = self.nodes.get(&at) {
-            parts.push(self.own_condition(node));
+            parts.push(of_one(node));
             at = node.partition.parent;
         }
         parts.reverse();
@@ -218,7 +239,8 @@ impl<'a> Tree<'a> {
                 None => whole.push(&node.partition.bound),
             }
         }
-        if rest.is_some() && divided.is_empty() {
+        let is_all = rest.is_some() || take_in_all_hashes(whole.iter().copied());
+        if is_all && divided.is_empty() {
             return None;
         }
         let whole = (!whole.is_empty()).then(|| self.taken_by_any(of, &whole));
@@ -255,6 +277,8 @@ impl<'a> Tree<'a> {
         if !values.is_empty() {
             parts.push(self.in_list(of, &values));
         }
+        let of_hashes = bounds.iter().filter(|bound| matches!(bound, Bound::Hash { .. }));
+        parts.extend(of_hashes.map(|bound| self.taken_by(of, bound)));
         parts.join(" OR ")
     }
 
@@ -263,7 +287,19 @@ impl<'a> Tree<'a> {
             Bound::Default => "(true)".into(),
             Bound::List(values) => self.in_list(of, values),
             Bound::Range { from, to } => self.within_range(of, from, to),
+            Bound::Hash { modulus, remainder } => self.of_remainder(of, *modulus, *remainder),
         }
+    }
+
+    /// Null keys have a hash too, so this is never null.
+    fn of_remainder(&self, of: &Partitioning, modulus: u32, remainder: u32) -> String {
+        let (function, keys) = (base::partitioning::hash::FUNCTION, self.key_list(of));
+        format!("({function}({modulus}, {remainder}, {keys}))")
+    }
+
+    fn key_list(&self, of: &Partitioning) -> String {
+        let keys: Vec<String> = keys(self.root, of).into_iter().map(|key| key.text).collect();
+        keys.join(", ")
     }
 
     fn in_list(&self, of: &Partitioning, values: &[Datum]) -> String {

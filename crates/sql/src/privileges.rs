@@ -90,7 +90,7 @@ impl Check<'_> {
             Columns::Some(columns) if columns.is_empty() => visible.any(may),
             Columns::Some(columns) => columns.iter().all(|column| may(*column)),
         };
-        if is_permitted { Ok(()) } else { Err(denied(kind(table), &table.name)) }
+        if is_permitted { Ok(()) } else { Err(denied(kind(self.catalog, table), &table.name)) }
     }
 
     /// Columns that a list names; none named are all.
@@ -138,8 +138,9 @@ fn literal(e: &Expr) -> Option<&str> {
 }
 
 /// What a relation is called in errors.
-pub fn kind(table: &Table) -> &'static str {
-    if table.primary_key.is_empty() { "view" } else { "table" }
+pub fn kind(catalog: &Catalog, table: &Table) -> &'static str {
+    let is_partition = || catalog.views.get(&table.id).is_some_and(|view| view.partition.is_some());
+    if table.primary_key.is_empty() && !is_partition() { "view" } else { "table" }
 }
 
 /// 42501 as PostgreSQL says it.

@@ -4,6 +4,8 @@
 
 pub mod body;
 pub mod expand;
+pub mod fold;
+mod fold_calls;
 mod hiding;
 pub mod kept;
 mod places;
@@ -47,9 +49,9 @@ pub fn unlimited(data_type: DataType) -> DataType {
 pub fn type_name(catalog: &Catalog, of: TypeOf) -> String {
     let domain = of.domain.and_then(|id| catalog.types.domains.get(&id));
     match domain {
-        Some(domain) if domain.schema == "public" => crate::views::quoted(&domain.name).to_string(),
+        Some(domain) if domain.schema == "public" => crate::names::quoted(&domain.name).to_string(),
         Some(domain) => {
-            format!("{}.{}", crate::views::quoted(&domain.schema), crate::views::quoted(&domain.name))
+            format!("{}.{}", crate::names::quoted(&domain.schema), crate::names::quoted(&domain.name))
         }
         None => data_type_name(of.data_type),
     }
@@ -90,8 +92,8 @@ pub fn result_name(catalog: &Catalog, routine: &Routine) -> String {
     let row = |id: &TableId| {
         let shape = catalog.relation(*id).map(base::views::Relation::shape);
         shape.map_or("record".into(), |shape| match shape.schema.as_str() {
-            "public" => crate::views::quoted(&shape.name).to_string(),
-            schema => format!("{}.{}", crate::views::quoted(schema), crate::views::quoted(&shape.name)),
+            "public" => crate::names::quoted(&shape.name).to_string(),
+            schema => format!("{}.{}", crate::names::quoted(schema), crate::names::quoted(&shape.name)),
         })
     };
     match &routine.result {
@@ -102,12 +104,23 @@ pub fn result_name(catalog: &Catalog, routine: &Routine) -> String {
         ResultOf::SetOf(of) => format!("SETOF {}", type_name(catalog, *of)),
         ResultOf::RowOf(id) => row(id),
         ResultOf::SetOfRows(id) => format!("SETOF {}", row(id)),
+        ResultOf::Record(_) => "record".into(),
+        ResultOf::Table(_) if routine.has_outputs() => "SETOF record".into(),
         ResultOf::Table(columns) => {
             let columns = columns.iter();
             let columns = columns
-                .map(|(name, of)| format!("{} {}", crate::views::quoted(name), type_name(catalog, *of)));
+                .map(|(name, of)| format!("{} {}", crate::names::quoted(name), type_name(catalog, *of)));
             format!("TABLE({})", columns.collect::<Vec<_>>().join(", "))
         }
+    }
+}
+
+/// What a routine is, with its article.
+pub fn kind_shown(routine: &Routine) -> &'static str {
+    match routine.aggregate() {
+        Some(_) => "an aggregate function",
+        None if routine.is_procedure() => "a procedure",
+        None => "a function",
     }
 }
 
@@ -131,14 +144,11 @@ pub fn find<'c>(
     let (schema, name) = names::qualified(&named.name, database)?;
     let types: Option<Vec<TypeOf>> =
         named.types.as_ref().map(|types| types.iter().map(type_of).collect()).transpose()?;
-    let kind = match named.kind {
-        RoutineKind::Function => "function",
-        RoutineKind::Procedure => "procedure",
-        RoutineKind::Routine => "routine",
-    };
+    let kind = named.kind.word();
     let is_kind = |routine: &Routine| match named.kind {
         RoutineKind::Function => !routine.is_procedure(),
         RoutineKind::Procedure => routine.is_procedure(),
+        RoutineKind::Aggregate => routine.aggregate().is_some(),
         RoutineKind::Routine => true,
     };
     let mut of_name = Vec::new();
@@ -164,10 +174,15 @@ pub fn find<'c>(
     let exact = of_name.into_iter().find(|routine| routine.types().eq(types.iter().copied()));
     match exact {
         Some(routine) if is_kind(routine) => Ok(routine),
-        Some(routine) => Err(other_kind(&spaced_signature(catalog, routine), kind)),
+        Some(routine) => {
+            let shown = spaced_signature(catalog, routine);
+            let shown = if kind == "aggregate" { format!("function {shown}") } else { shown };
+            Err(other_kind(&shown, kind))
+        }
         None => {
             let types: Vec<String> = types.iter().map(|of| type_name(catalog, *of)).collect();
-            let told = format!("{kind} {}({}) does not exist", shown_name(&named.name), types.join(", "));
+            let types = if types.is_empty() && kind == "aggregate" { "*".into() } else { types.join(", ") };
+            let told = format!("{kind} {}({types}) does not exist", shown_name(&named.name));
             Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, told))
         }
     }
@@ -177,7 +192,8 @@ pub fn find<'c>(
 pub const AMBIGUOUS: SqlState = SqlState(*b"42725");
 
 fn other_kind(shown: &str, kind: &str) -> SqlError {
-    SqlError::new(SqlState(*b"42809"), format!("{shown} is not a {kind}"))
+    let kind = if kind == "aggregate" { "an aggregate".to_string() } else { format!("a {kind}") };
+    SqlError::new(SqlState(*b"42809"), format!("{shown} is not {kind}"))
 }
 
 /// Whether a value of one type is assigned to the other without a cast that is written out.

@@ -1,7 +1,7 @@
 //! Triggers as texts: their conditions, and the statements that make them.
 
-use crate::views::quoted;
-use base::schema::triggers::{Event, Trigger};
+use crate::names::quoted;
+use base::schema::triggers::{BuiltIn, Event, Trigger};
 use base::schema::{Catalog, Table};
 use base::{SqlError, SqlState};
 use std::ops::ControlFlow;
@@ -221,7 +221,7 @@ pub fn definition(
             let has_it = |schema: &String| catalog.routines.exact(schema, &routine.name, &[]).is_some();
             qualified(&routine.schema, &routine.name, first(&has_it).as_ref() == Some(&routine.schema))
         }
-        None => "-".into(),
+        None => BuiltIn::of_routine(trigger.routine).map_or("-", BuiltIn::name).into(),
     };
     let literal = |argument: &String| format!("'{}'", argument.replace('\'', "''"));
     let arguments: Vec<String> = trigger.arguments.iter().map(literal).collect();

@@ -68,7 +68,7 @@ pub fn oid(id: TableId) -> u32 {
 }
 
 /// Types with their arrays, by PostgreSQL's object ids.
-const ARRAYS: [(u32, u32); 22] = [
+const ARRAYS: [(u32, u32); 24] = [
     (16, 1000),
     (17, 1001),
     (19, 1003),
@@ -91,6 +91,8 @@ const ARRAYS: [(u32, u32); 22] = [
     (2950, 2951),
     (869, 1041),
     (3802, 3807),
+    (3614, 3643),
+    (3615, 3645),
 ];
 
 /// Object ids of arrays of the types that users made begin here. Labels have those from 0x5000_0000 on.
@@ -136,6 +138,8 @@ pub fn type_oid(data_type: DataType) -> u32 {
         DataType::Json => 114,
         DataType::Jsonb => 3802,
         DataType::Inet => 869,
+        DataType::TsVector => 3614,
+        DataType::TsQuery => 3615,
         DataType::Array(of) => array_oid(type_oid(of.data_type())),
         DataType::Enum(of) => oid(of.id()),
     }
@@ -162,6 +166,8 @@ pub fn type_of_oid(oid: u32) -> Option<DataType> {
         114 => DataType::Json,
         3802 => DataType::Jsonb,
         869 => DataType::Inet,
+        3614 => DataType::TsVector,
+        3615 => DataType::TsQuery,
         _ => return None,
     })
 }

@@ -6,6 +6,7 @@
 //! expression hides is no view. A statement over one simple view becomes one over its table ([`simple`]), so that it is
 //! answered by rows where the table's would be.
 
+mod only;
 mod qualify;
 mod simple;
 mod written;
@@ -19,12 +20,11 @@ use base::schema::{Catalog, Table};
 use base::views::{Relation, View};
 use base::{DataType, TableId};
 use sqlparser::ast::{self, Ident, ObjectName, Query, SetExpr, Statement, TableFactor, VisitorMut};
-use sqlparser::keywords::{RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_ALIAS};
-use sqlparser::tokenizer::Token;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+pub use names::quoted;
 pub use qualify::qualify;
 pub use written::show_in_subqueries;
 
@@ -65,20 +65,35 @@ pub fn expand(
         && let TableFactor::Table { name, .. } = &merge.table
         && let Some(Relation::View(view)) = find(check, name)
     {
+        if view.partition.is_some() {
+            let told = format!("MERGE into the partition \"{}\"", view.shape.name);
+            return Err(SqlError::unsupported(told).hint("Merge into the partitioned table."));
+        }
         let told = format!("cannot execute MERGE on relation \"{}\"", view.shape.name);
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told)
             .detail("This operation is not supported for views."));
     }
-    let is_table = |name: &ObjectName| matches!(find(check, name), Some(Relation::Table(_)));
+    let mut divides = false;
+    let mut is_table = |name: &ObjectName| match find(check, name) {
+        Some(Relation::Table(table)) => {
+            divides |= table.partitioning.is_some();
+            true
+        }
+        _ => false,
+    };
     let names_another: ControlFlow<()> = walk::relations(statement, |name| match is_table(name) {
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),
     });
-    if names_another.is_continue() {
+    let says_only = (names_another.is_break() || divides) && crate::parse::says_only(statement);
+    if names_another.is_continue() && !says_only {
         return Ok(None);
     }
     let mut expansion = Expansion::new(check, generators);
     let mut statement = statement.clone();
+    if says_only {
+        expansion.found = only::resolve(check, &mut statement)?;
+    }
     let mut checks = simple::Checks::default();
     while let Some(over) = simple::over_table(check, &statement, &mut checks)? {
         expansion.found = true;
@@ -208,7 +223,7 @@ impl Expansion<'_> {
         if self.count > VIEWS_MAX || self.depth >= DEPTH_MAX {
             return Err(crate::parse::too_deep());
         }
-        let mut query = query_of(view)?;
+        let mut query = only::resolve_query(self.check, query_of(view)?)?;
         let depth = self.depth + 1;
         let (count, tables, generators) = (&mut self.count, &mut self.tables, self.generators);
         with_owner(self.check, view, |check| {
@@ -316,24 +331,6 @@ fn called(name: &ObjectName) -> ast::TableAlias {
     let last = name.0.last().and_then(|part| part.as_ident()).cloned();
     let name = last.unwrap_or_else(|| Ident::new("view"));
     ast::TableAlias { explicit: true, name, columns: Vec::new(), at: None }
-}
-
-/// A name that is taken as it is.
-pub fn quoted(name: &str) -> Ident {
-    // The parser has words of its own.
-    let is_name = || match Token::make_word(name, None) {
-        Token::Word(word) => {
-            name != "system_user"
-                && !RESERVED_FOR_COLUMN_ALIAS.contains(&word.keyword)
-                && !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
-        }
-        _ => false,
-    };
-    if base::identifier::is_plain(name) && is_name() {
-        Ident::new(name)
-    } else {
-        Ident::with_quote('"', name)
-    }
 }
 
 impl VisitorMut for Expansion<'_> {

@@ -271,6 +271,8 @@ pub enum RegionState {
     Suspected,
     /// The same for so long that what needs it is refused.
     Lost,
+    /// Another region leads what it orders: it is lost, or has come back and is about to lead again. Nothing waits for it.
+    TakenOver,
     /// The others have removed it and go on without it; it comes back with a copy.
     Removed,
     /// It answers nobody because of its clock. Only its own nodes know that; to others it is silent.
@@ -283,6 +285,7 @@ impl RegionState {
             RegionState::Up => "up",
             RegionState::Suspected => "suspected",
             RegionState::Lost => "lost",
+            RegionState::TakenOver => "taken over",
             RegionState::Removed => "removed",
             RegionState::Fenced => "fenced",
         }

@@ -16,6 +16,7 @@ pub mod log;
 pub mod perseus;
 mod records;
 mod share;
+pub mod survival;
 pub mod timers;
 #[cfg(test)]
 mod trial;

@@ -174,23 +174,78 @@ pub async fn executed_plans(
         return Ok(out);
     }
     for &number in &questions.numbers {
-        let sizes = tracker.sizes();
-        let sql = format!("{} {}", profile.explain, questions.text(number, tracker));
-        let plan = match client.simple_query(&sql).await {
-            Ok(messages) => {
-                let lines = messages.iter().filter_map(|message| match message {
-                    SimpleQueryMessage::Row(row) => row.get(0),
-                    _ => None,
-                });
-                let text = lines.collect::<Vec<_>>().join("\n");
-                plans::parse(&text).map(|plan| (plan, sizes)).map_err(|error| format!("{error:#}"))
-            }
-            Err(error) if error.as_db_error().is_none() => {
-                return Err(explain(error).context(format!("the connection was lost in Q{number}")));
-            }
-            Err(error) => Err(format!("{:#}", explain(error))),
-        };
-        out.insert(number, plan);
+        out.insert(number, executed_plan(client, profile, questions, tracker, number).await?);
     }
     Ok(out)
+}
+
+async fn executed_plan(
+    client: &Client,
+    profile: &Profile,
+    questions: &Questions,
+    tracker: &Tracker,
+    number: usize,
+) -> anyhow::Result<Result<(Operator, Sizes), String>> {
+    let sizes = tracker.sizes();
+    let sql = format!("{} {}", profile.explain, questions.text(number, tracker));
+    Ok(match client.simple_query(&sql).await {
+        Ok(messages) => {
+            let lines = messages.iter().filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0),
+                _ => None,
+            });
+            let text = lines.collect::<Vec<_>>().join("\n");
+            plans::parse(&text).map(|plan| (plan, sizes)).map_err(|error| format!("{error:#}"))
+        }
+        Err(error) if error.as_db_error().is_none() => {
+            return Err(explain(error).context(format!("the connection was lost in Q{number}")));
+        }
+        Err(error) => Err(format!("{:#}", explain(error))),
+    })
+}
+
+/// Plans that were read while the run went on.
+#[derive(Clone, Debug)]
+pub struct PlansAt {
+    /// Since the run's begin.
+    pub at_s: f64,
+    pub sizes: Sizes,
+    pub plans: Plans,
+}
+
+/// Reads all plans at each of the instants, in order; ends early if told to stop.
+///
+/// # Errors
+/// If the connection is lost.
+pub async fn plans_during(
+    client: Client,
+    profile: Profile,
+    questions: Arc<Questions>,
+    shared: Arc<Shared>,
+    instants: Vec<Duration>,
+    out: Arc<Mutex<Vec<PlansAt>>>,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    for instant in instants {
+        while begin.elapsed() < instant {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let left = instant.saturating_sub(begin.elapsed());
+            tokio::time::sleep(left.min(Duration::from_millis(200))).await;
+        }
+        let (at_s, sizes) = (begin.elapsed().as_secs_f64(), shared.tracker.sizes());
+        let mut plans = Plans::new();
+        for &number in &questions.numbers {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let plan = executed_plan(&client, &profile, &questions, &shared.tracker, number).await?;
+            plans.insert(number, plan);
+        }
+        let read = PlansAt { at_s, sizes, plans };
+        out.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(read);
+    }
+    Ok(())
 }

@@ -18,6 +18,10 @@ pub struct VodkaArgs {
     pub timing: Timing,
     #[command(flatten)]
     pub watch: Watch,
+    /// Load anew and run this often, and report the median, the least and the most of each figure
+    #[arg(long, requires = "drop", conflicts_with = "load_only", value_name = "TIMES",
+        value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub repeat: Option<u32>,
     /// Folder for the page, the CSVs and run.json
     #[arg(long, default_value = "vodka-report", value_name = "DIR")]
     pub out: PathBuf,
@@ -110,12 +114,25 @@ pub struct Timing {
     /// Also measure the throughput with and without the tool's own tracking, this long each, in turns
     #[arg(long, default_value = "0s", value_parser = duration)]
     pub overhead: Duration,
-    /// Also look for the most streams of queries at which the rate of transactions holds: each number in turn, this long
-    #[arg(long, value_parser = duration, requires = "tps")]
+    /// Afterwards, also measure every number of terminals beside every number of streams in a closed loop: each pair this
+    /// long, after --warmup
+    #[arg(long, value_parser = duration)]
     pub frontier: Option<Duration>,
-    /// With --frontier: numbers of streams to try
-    #[arg(long, value_delimiter = ',', default_value = "0,1,2,4,8")]
+    /// With --frontier: numbers of streams; 0 is always among them
+    #[arg(long, value_delimiter = ',', default_value = "0,1,2,4,8", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub frontier_threads: Vec<u32>,
+    /// With --frontier: numbers of terminals; 0 is always among them
+    #[arg(long, value_delimiter = ',', default_value = "0,1,2,4", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub frontier_tp: Vec<u32>,
+    /// Afterwards, also look for the most streams of queries at which --tps holds: each number this long, after --warmup
+    #[arg(long, value_parser = duration, requires = "tps")]
+    pub most_streams: Option<Duration>,
+    /// With --most-streams: more than these are not tried
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub most_streams_limit: u32,
+    /// When to read the plans during the run, beside its begin and its end; instants after the end are left out
+    #[arg(long, value_delimiter = ',', default_value = "5m,10m,15m", value_parser = duration)]
+    pub cardinality_at: Vec<Duration>,
 }
 
 /// What is watched beside it.
@@ -127,6 +144,9 @@ pub struct Watch {
     /// How far back the freshness query looks
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub freshness_window: Duration,
+    /// Transactions do not count their terminal's number up, and HATtrick's freshness is not measured by it
+    #[arg(long)]
+    pub no_freshness_table: bool,
     /// At how many instants to measure how long a write takes to be visible
     #[arg(long, default_value_t = 10)]
     pub probes: u32,
@@ -138,6 +158,23 @@ pub struct Watch {
 impl VodkaArgs {
     pub fn ap_url(&self) -> &str {
         self.servers.ap.as_deref().unwrap_or(&self.servers.tp)
+    }
+    /// The most terminals and the most streams that any part of the run needs at once.
+    pub fn threads_max(&self) -> (u32, u32) {
+        let (mut terminals, mut streams) = (self.load.tp_threads, self.load.ap_threads);
+        if self.timing.frontier.is_some() {
+            terminals = self.timing.frontier_tp.iter().copied().fold(terminals, u32::max);
+            streams = self.timing.frontier_threads.iter().copied().fold(streams, u32::max);
+        }
+        if self.timing.most_streams.is_some() {
+            streams = streams.max(self.timing.most_streams_limit);
+        }
+        (terminals, streams)
+    }
+    /// The instants at which plans are read during the run, in order.
+    pub fn plan_instants(&self) -> Vec<Duration> {
+        let within = self.timing.cardinality_at.iter().copied().filter(|at| *at < self.timing.duration);
+        within.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -169,4 +206,38 @@ fn percentage(text: &str) -> Result<f64, String> {
 
 fn queries(text: &str) -> Result<QueryList, String> {
     bench::args::queries(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches;
+
+    fn parsed(given: &[&str]) -> Result<VodkaArgs, String> {
+        let command = VodkaArgs::augment_args(clap::Command::new("vodka").no_binary_name(true));
+        let given = [&["--tp", "postgres://root@127.0.0.1:1/db"][..], given].concat();
+        let matches = command.try_get_matches_from(given).map_err(|error| error.to_string())?;
+        VodkaArgs::from_arg_matches(&matches).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_needs_another_flag_says_so() {
+        assert!(parsed(&["--repeat", "3"]).unwrap_err().contains("--drop"));
+        assert_eq!(parsed(&["--repeat", "3", "--drop"]).unwrap().repeat, Some(3));
+        assert!(parsed(&["--repeat", "3", "--drop", "--load-only"]).is_err());
+        assert!(parsed(&["--most-streams", "10s"]).unwrap_err().contains("--tps"));
+        assert!(parsed(&["--frontier", "10s"]).is_ok());
+    }
+
+    #[test]
+    fn connections_and_instants_follow_from_the_flags() {
+        assert_eq!(parsed(&[]).unwrap().threads_max(), (4, 1));
+        let all = ["--frontier", "1s", "--frontier-tp", "1,9", "--most-streams", "1s", "--tps", "5"];
+        assert_eq!(parsed(&all).unwrap().threads_max(), (9, 64));
+        assert!(parsed(&[]).unwrap().plan_instants().is_empty());
+        let long = parsed(&["--duration", "12m"]).unwrap().plan_instants();
+        assert_eq!(long, [300, 600].map(Duration::from_secs));
+        let given = parsed(&["--cardinality-at", "40s,20s,40s,2m"]).unwrap().plan_instants();
+        assert_eq!(given, [20, 40].map(Duration::from_secs));
+    }
 }

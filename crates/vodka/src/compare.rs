@@ -56,7 +56,7 @@ fn page(a: &Run, b: &Run) -> anyhow::Result<String> {
         );
     }
     let mut page = Page::new(&format!("{} against {}", a.title, b.title));
-    for key in ["tps", "tp-threads", "ap-threads", "remote-percent"] {
+    for key in ["tps", "tp-threads", "ap-threads", "remote-percent", "no-freshness-table"] {
         if !same(key) {
             page.bad(&format!("The runs differ in --{key}: their figures are of different loads."));
         }

@@ -1,5 +1,13 @@
 //! Figures of one run, as they are stored and shown.
 
+mod cardinality;
+mod frontier;
+mod hattrick;
+
+pub use cardinality::{CardinalityFigures, OnePlan, compared, during};
+pub use frontier::{FrontierFigures, FrontierPoint, MostStreams, TrialFigures, holds};
+pub use hattrick::{HattrickFigures, hattrick};
+
 use crate::analysts::{Plans, QueryLine};
 use crate::probes::{FreshnessLine, SyncLine};
 use crate::resources::Usage;
@@ -7,7 +15,7 @@ use crate::terminals::TxnLine;
 use bench::measure::Recorder;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use workload::vodka::cardinality::{Grows, Sizes, deviation};
+use workload::vodka::cardinality::{Grows, Sizes};
 use workload::vodka::inputs::Kind;
 use workload::vodka::model::{Model, Observation, queries_per_hour};
 use workload::vodka::queries::query;
@@ -68,7 +76,11 @@ pub struct Throughput {
     pub transactions: Vec<TxnFigures>,
     /// Seconds since the run's begin, transactions a second.
     pub tps_by_second: Vec<(f64, f64)>,
-    pub frontier: Vec<FrontierPoint>,
+    /// In a closed loop, on the data as the run left it.
+    #[serde(default, rename = "throughput_frontier")]
+    pub frontier: FrontierFigures,
+    #[serde(default)]
+    pub most_streams: MostStreams,
     pub streams: u32,
 }
 
@@ -81,6 +93,9 @@ pub struct Analysis {
     pub qphh: Vec<SizedQphh>,
     pub sizes_first: SizeFigures,
     pub sizes_last: SizeFigures,
+    /// Cardinality errors at instants of the run.
+    #[serde(default)]
+    pub cardinality_during: Vec<CardinalityFigures>,
 }
 
 /// When writes are visible.
@@ -88,6 +103,9 @@ pub struct Analysis {
 pub struct Visibility {
     pub freshness: BTreeMap<String, FreshnessFigures>,
     pub freshness_points: Vec<FreshnessPoint>,
+    /// By `vodka_freshness`.
+    #[serde(default)]
+    pub hattrick: Option<HattrickFigures>,
     pub sync: SyncFigures,
     pub visibility_delay_ms: Option<Spread>,
     pub version_records_max: usize,
@@ -239,8 +257,10 @@ pub struct FreshnessFigures {
     pub latency_ms: Spread,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FreshnessPoint {
+    #[serde(default)]
+    pub query: String,
     pub at_s: f64,
     pub freshness_ms: f64,
     pub hattrick_ms: f64,
@@ -259,13 +279,6 @@ pub struct SyncFigures {
     pub given_up: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct FrontierPoint {
-    pub streams: u32,
-    pub tps: f64,
-    pub queries_per_hour: f64,
-}
-
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Check {
     pub name: String,
@@ -274,11 +287,6 @@ pub struct Check {
 }
 
 impl Run {
-    /// Most streams at which the rate of transactions was within 2 % of what was asked for.
-    pub fn streams_at_full_rate(&self) -> Option<u32> {
-        let target = self.throughput.tps_target?;
-        self.throughput.frontier.iter().filter(|p| p.tps >= 0.98 * target).map(|p| p.streams).max()
-    }
     /// Queries an hour at these sizes by the models, and how far the worst of them had to extrapolate; `None` unless every query has a
     /// model.
     pub fn qphh_at(&self, sizes: &SizeFigures) -> Option<SizedQphh> {
@@ -330,8 +338,6 @@ pub fn queries(
         .collect()
 }
 
-type OnePlan<'a> = Option<&'a Result<(workload::vodka::cardinality::Operator, Sizes), String>>;
-
 fn query_figures(
     number: usize,
     alphas: &BTreeMap<usize, f64>,
@@ -352,24 +358,7 @@ fn query_figures(
     // As published: two thirds to learn from, and what came later to be judged by.
     let learned = observations.len() - observations.len() / 3;
     let judged = Model::fit(&observations[..learned]);
-    let (cardinality, note) = match (first, last) {
-        (Some(Ok(first)), Some(Ok(last))) => match deviation(&first.0, &first.1, &last.0, &last.1) {
-            Some(deviation) => {
-                let (name, rows, expected) = &deviation.worst;
-                let mut note = String::new();
-                if deviation.error >= 0.001 {
-                    note = format!("{name}: {rows:.0} rows, {expected:.0} expected");
-                }
-                if deviation.plan_changed {
-                    note += " (the plan changed: common operators only)";
-                }
-                (Some(deviation), note)
-            }
-            None => (None, "the plans have no operator in common".into()),
-        },
-        (Some(Err(error)), _) | (_, Some(Err(error))) => (None, error.clone()),
-        _ => (None, "no executed plan".into()),
-    };
+    let (cardinality, note) = compared(first, last);
     QueryFigures {
         name: format!("Q{number}"),
         executions: good.len() as u64,
@@ -433,8 +422,10 @@ pub fn freshness(lines: &[FreshnessLine]) -> BTreeMap<String, FreshnessFigures> 
     names.into_iter().map(|name| (name.to_string(), of(name))).collect()
 }
 
+/// Each answer, with its query: the two are series of their own.
 pub fn freshness_points(lines: &[FreshnessLine]) -> Vec<FreshnessPoint> {
     let of = |line: &FreshnessLine| FreshnessPoint {
+        query: line.query.into(),
         at_s: line.elapsed_ms as f64 / 1000.0,
         freshness_ms: line.reading.freshness_us as f64 / 1000.0,
         hattrick_ms: line.reading.hattrick_us as f64 / 1000.0,

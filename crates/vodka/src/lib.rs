@@ -10,7 +10,7 @@
 //!
 //! Reading order: [`args`], [`run`], [`prepare`] (schema, load, what is there), [`tracker`] (what the client remembers),
 //! [`transactions`], [`analysts`], [`probes`], [`plans`] (rows per operator), [`resources`], [`figures`], [`report`],
-//! [`compare`].
+//! [`repeat`] (the same run several times), [`compare`].
 
 pub mod analysts;
 pub mod args;
@@ -20,6 +20,7 @@ pub mod plans;
 pub mod prepare;
 pub mod probes;
 pub mod profile;
+pub mod repeat;
 pub mod report;
 pub mod resources;
 pub mod run;

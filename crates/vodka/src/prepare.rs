@@ -2,15 +2,14 @@
 
 use crate::args::VodkaArgs;
 use crate::terminals::Pointers;
-use crate::transactions::unstamp;
+use crate::transactions::{UNIX_TO_2000_US, unstamp};
 use anyhow::{Context, anyhow, bail};
 use bench::load::{Job, Loading, load, now_us};
 use bench::report::CheckResult;
 use bench::server::{Flavour, Server, explain, is_missing_schema};
-use chrono::NaiveDateTime;
 use futures::TryStreamExt;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio_postgres::Client;
@@ -20,7 +19,7 @@ use workload::vodka::cardinality::Sizes;
 use workload::vodka::inputs::ReceivePointers;
 use workload::vodka::queries::{DateColumn, QUERIES, moving};
 use workload::vodka::reservoir::Reservoir;
-use workload::vodka::tables::LOADED;
+use workload::vodka::tables::{FRESHNESS, LOADED};
 use workload::vodka::{Table, Vodka, check};
 
 /// Clocks that are further apart than this are worth a word.
@@ -34,14 +33,18 @@ pub struct Clock {
     pub error_ms: f64,
 }
 
-/// Asks a server for the time. `None` if it cannot tell.
+/// Asks a server for the time, as µs since 1970 so that its time zone does not matter. `None` if it cannot tell.
 pub async fn clock(client: &Client) -> Option<Clock> {
     let (before, begin) = (now_us(), Instant::now());
-    let row = client.query_one("select now()::timestamp", &[]).await.ok()?;
+    let row = client.query_one("select (extract(epoch from now()) * 1000000)::bigint", &[]).await.ok()?;
     let half_us = begin.elapsed().as_micros() as f64 / 2.0;
-    let at: NaiveDateTime = row.try_get(0).ok()?;
-    let offset_us = unstamp(at) as f64 - (before as f64 + half_us);
-    Some(Clock { offset_ms: offset_us / 1000.0, error_ms: half_us / 1000.0 })
+    Some(clock_of(row.try_get(0).ok()?, before, half_us))
+}
+
+/// From the server's µs since 1970, the client's µs since 2000 before it asked, and half the round trip.
+fn clock_of(server_us: i64, before_us: i64, half_us: f64) -> Clock {
+    let offset_us = (server_us - UNIX_TO_2000_US - before_us) as f64 - half_us;
+    Clock { offset_ms: offset_us / 1000.0, error_ms: half_us / 1000.0 }
 }
 
 /// A sentence about clocks that are apart; our own figures take all times from the client's.
@@ -101,15 +104,10 @@ pub async fn prepare(tp: &Server, ap: &Server, args: &VodkaArgs) -> anyhow::Resu
     let mut rows_per_s = None;
     let vodka = match found(&client).await? {
         Found::Noted { vodka, is_complete } if !args.data.drop => {
-            let warehouses = vodka.tpcc.warehouses;
-            if warehouses != args.data.warehouses {
-                bail!(
-                    "{} holds {warehouses} warehouses, not {}.\n\
-                     Add --drop to load it anew, or --warehouses {warehouses} to use it.",
-                    tp.url,
-                    args.data.warehouses
-                );
+            if let Some(why) = mismatch(&vodka.tpcc, &wanted(args)) {
+                bail!("{} {why}", tp.url);
             }
+            let warehouses = vodka.tpcc.warehouses;
             if is_complete {
                 println!("{} is loaded: {warehouses} warehouses", tp.short_name());
             } else {
@@ -126,18 +124,89 @@ pub async fn prepare(tp: &Server, ap: &Server, args: &VodkaArgs) -> anyhow::Resu
             names.join(", ")
         ),
         _ => {
-            let vodka = Vodka::new(
-                Tpcc::new(args.data.warehouses)
-                    .shrunk(args.data.shrink)
-                    .seed(args.data.seed)
-                    .loaded_at_us(now_us()),
-            );
+            let vodka = Vodka::new(wanted(args).loaded_at_us(now_us()));
             rows_per_s = Some(fill(tp, &client, &vodka, args, false).await?);
             vodka
         }
     };
-    follow(ap, &vodka).await?;
+    let with_table = !args.watch.no_freshness_table;
+    if with_table && !has_freshness_table(&client).await? {
+        // Loaded before the benchmark had it.
+        let sql = FRESHNESS.create_table(&placement(args), vodka.tpcc.warehouses as u32);
+        client.batch_execute(&sql).await.map_err(explain).context("make vodka_freshness")?;
+    }
+    follow(ap, &vodka, with_table).await?;
     Ok((vodka, rows_per_s))
+}
+
+fn wanted(args: &VodkaArgs) -> Tpcc {
+    Tpcc::new(args.data.warehouses).shrunk(args.data.shrink).seed(args.data.seed)
+}
+
+/// In what the loaded data is not what the flags ask for, and which flags would use it.
+fn mismatch(loaded: &Tpcc, wanted: &Tpcc) -> Option<String> {
+    let Tpcc { warehouses, items, customers, seed, .. } = *loaded;
+    if warehouses != wanted.warehouses {
+        return Some(format!(
+            "holds {warehouses} warehouses, not {}.\n\
+             Add --drop to load it anew, or --warehouses {warehouses} to use it.",
+            wanted.warehouses
+        ));
+    }
+    if (items, customers) != (wanted.items, wanted.customers) {
+        let is_same = |shrink: &i32| {
+            let sizes = Tpcc::new(warehouses).shrunk(*shrink);
+            (sizes.items, sizes.customers) == (items, customers)
+        };
+        let advice =
+            (1..=300).find(is_same).map_or(String::new(), |n| format!(", or --shrink {n} to use it"));
+        return Some(format!(
+            "holds {items} items and {customers} customers a district, not {} and {}.\n\
+             Add --drop to load it anew{advice}.",
+            wanted.items, wanted.customers
+        ));
+    }
+    (seed != wanted.seed).then(|| {
+        format!(
+            "holds rows of seed {seed}, not {}.\nAdd --drop to load it anew, or --seed {seed} to use it.",
+            wanted.seed
+        )
+    })
+}
+
+fn placement(args: &VodkaArgs) -> Placement {
+    match args.data.regions.is_empty() {
+        true => Placement::Plain,
+        false => Placement::RoundRobin(args.data.regions.clone()),
+    }
+}
+
+async fn has_freshness_table(client: &Client) -> anyhow::Result<bool> {
+    match client.simple_query("select 1 from vodka_freshness limit 1").await {
+        Ok(_) => Ok(true),
+        Err(error) if is_missing_schema(&error) => Ok(false),
+        Err(error) => Err(explain(error).context("look for vodka_freshness")),
+    }
+}
+
+/// Gives each terminal, by its warehouse and its number, a row in `vodka_freshness`, unless it has one.
+///
+/// # Errors
+/// If a statement fails.
+pub async fn enter_terminals(tp: &Server, places: &[(i32, i32)]) -> anyhow::Result<()> {
+    let client = tp.connect().await?;
+    let sql = "select f_w_id, f_terminal from vodka_freshness";
+    let mut there = BTreeSet::new();
+    for row in client.query(sql, &[]).await.map_err(explain).context(sql)? {
+        there.insert((row.try_get::<_, i32>(0)?, row.try_get::<_, i32>(1)?));
+    }
+    let missing = places.iter().filter(|place| !there.contains(*place));
+    let missing: Vec<String> = missing.map(|(w, terminal)| format!("({w}, {terminal}, 0)")).collect();
+    for some in missing.chunks(500) {
+        let sql = format!("insert into vodka_freshness (f_w_id, f_terminal, f_n) values {}", some.join(", "));
+        client.batch_execute(&sql).await.map_err(explain).context("enter terminals in vodka_freshness")?;
+    }
+    Ok(())
 }
 
 enum Found {
@@ -188,10 +257,7 @@ async fn fill(
     args: &VodkaArgs,
     resume: bool,
 ) -> anyhow::Result<f64> {
-    let placement = match args.data.regions.is_empty() {
-        true => Placement::Plain,
-        false => Placement::RoundRobin(args.data.regions.clone()),
-    };
+    let placement = placement(args);
     let job = Job::vodka(vodka, &placement);
     let loading = Loading {
         placement,
@@ -212,21 +278,22 @@ async fn fill(
     Ok(rows_per_s)
 }
 
-/// Waits until the A side shows the load.
-async fn follow(ap: &Server, vodka: &Vodka) -> anyhow::Result<()> {
+/// Waits until the A side shows the load, and `vodka_freshness` if it is used.
+async fn follow(ap: &Server, vodka: &Vodka, with_table: bool) -> anyhow::Result<()> {
     let client = ap.connect().await?;
     let begin = Instant::now();
     let mut said = false;
     loop {
-        match found(&client).await {
-            Ok(Found::Noted { vodka: there, is_complete: true })
-                if there.tpcc.loaded_at_us == vodka.tpcc.loaded_at_us =>
-            {
-                return Ok(());
+        let shows = match found(&client).await {
+            Ok(Found::Noted { vodka: there, is_complete: true }) => {
+                there.tpcc.loaded_at_us == vodka.tpcc.loaded_at_us
             }
             // What it shows may still be on its way.
-            Ok(_) => {}
+            Ok(_) => false,
             Err(error) => return Err(error.context(format!("{} does not answer any more", ap.url))),
+        };
+        if shows && (!with_table || has_freshness_table(&client).await?) {
+            return Ok(());
         }
         if begin.elapsed() > Duration::from_secs(120) {
             bail!(
@@ -349,4 +416,31 @@ pub async fn pointers(client: &Client, vodka: &Vodka) -> anyhow::Result<Pointers
         .into_iter()
         .map(|(w, next)| (w, tokio::sync::Mutex::new(ReceivePointers::new(next))))
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_compared_by_its_instant() {
+        // 2000-01-01 00:00:01 at the server; the client asked half a second before, and the answer took 200 ms.
+        let clock = clock_of(UNIX_TO_2000_US + 1_000_000, 500_000, 100_000.0);
+        assert_eq!((clock.offset_ms, clock.error_ms), (400.0, 100.0));
+        assert!(clock_note("the A side", &clock).unwrap().contains("400 ms ahead of"));
+        assert!(clock_note("the A side", &clock_of(UNIX_TO_2000_US, 50_000, 1_000.0)).is_none());
+    }
+
+    #[test]
+    fn data_of_other_sizes_or_of_another_seed_is_refused_with_the_flag_that_uses_it() {
+        let loaded = Tpcc::new(2).shrunk(10).seed(7);
+        assert_eq!(mismatch(&loaded, &loaded.clone().loaded_at_us(5)), None);
+        let of = |wanted: Tpcc| mismatch(&loaded, &wanted).unwrap();
+        assert!(of(Tpcc::new(3).shrunk(10).seed(7)).contains("holds 2 warehouses, not 3"));
+        let sizes = of(Tpcc::new(2).seed(7));
+        assert!(sizes.contains("10000 items and 300 customers") && sizes.contains("--shrink 10 "), "{sizes}");
+        assert!(of(Tpcc::new(2).shrunk(10)).contains("--seed 7 to use it"));
+        let odd = Tpcc { items: 77, ..loaded.clone() };
+        assert!(!mismatch(&odd, &loaded).unwrap().contains("--shrink"));
+    }
 }

@@ -1,4 +1,5 @@
-//! Two questions to the A side while the T side writes: how fresh is an answer, and when is a write visible.
+//! Questions to the A side while the T side writes: how fresh is an answer, by the rows in it and by `vodka_freshness`, and
+//! when is a write visible.
 
 use crate::terminals::Shared;
 use crate::transactions::stamp;
@@ -11,14 +12,15 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 use workload::tpcc::DISTRICTS;
+use workload::vodka::marks::{MarkReading, Terminal};
 use workload::vodka::sync::{Probe, Write, probe};
 use workload::vodka::versions::{Columns, Reading, RowKey, Written};
 
 /// Versions of lines that nothing was written to for this long are forgotten.
 const FORGET_AFTER_US: i64 = 120_000_000;
 
-/// Partitions whose last writes one probe waits for.
-const PARTITIONS_MAX: usize = 16;
+/// Looks of one probe that are under way at the same time, over one connection.
+const LOOKS_MAX: usize = 32;
 
 /// One answer to a freshness query.
 #[derive(Clone, Debug)]
@@ -89,11 +91,16 @@ pub async fn freshness(
         let took = begin.elapsed();
         note(&shared, &lines, "CustomerCheck", &answer, Columns::BALANCE, (began_us, begin, took), None);
 
-        shared.tracker.versions().forget(began_us - FORGET_AFTER_US);
+        forget_old(&shared);
         next = (next + every).max(Instant::now());
         tokio::time::sleep_until(next.into()).await;
     }
     Ok(())
+}
+
+/// Forgets versions of lines that nothing was written to for long.
+pub fn forget_old(shared: &Shared) {
+    shared.tracker.versions().forget(now_us() - FORGET_AFTER_US);
 }
 
 fn note(
@@ -120,6 +127,57 @@ fn note(
         version_bytes,
     };
     lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(line);
+}
+
+/// One answer of HATtrick's kind.
+#[derive(Clone, Debug)]
+pub struct MarkLine {
+    pub elapsed_ms: u64,
+    pub latency_ms: f64,
+    /// Terminals that the answer shows.
+    pub terminals: u64,
+    pub reading: MarkReading,
+}
+
+/// One statement, so that both tables are read in one snapshot, and over columns where there are any.
+const MARKS: &str = "select f_w_id, f_terminal, f_n, (select count(*) from vodka_order_line \
+    where write_ts between $1 and $2) as written from vodka_freshness";
+
+/// Asks how many lines were written within the window, and which transactions the answer shows, until told to stop.
+///
+/// # Errors
+/// If the server refuses the query or the connection is lost.
+pub async fn marks(
+    client: Client,
+    shared: Arc<Shared>,
+    every: Duration,
+    window: Duration,
+    lines: Arc<std::sync::Mutex<Vec<MarkLine>>>,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<()> {
+    let statement =
+        client.prepare_typed(MARKS, &[Type::TIMESTAMP, Type::TIMESTAMP]).await.map_err(explain)?;
+    let mut next = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let (began_us, begin) = (now_us(), Instant::now());
+        let (from, to) = (stamp(began_us - window.as_micros() as i64), stamp(began_us));
+        let rows = client.query(&statement, &[&from, &to]).await.map_err(explain)?;
+        let latency_ms = begin.elapsed().as_secs_f64() * 1000.0;
+        let mut answer: Vec<(Terminal, i64)> = Vec::with_capacity(rows.len());
+        for row in &rows {
+            answer.push(((row.try_get(0)?, row.try_get(1)?), row.try_get::<_, i64>(2)?));
+        }
+        let line = MarkLine {
+            elapsed_ms: begin.duration_since(shared.began).as_millis() as u64,
+            latency_ms,
+            terminals: answer.len() as u64,
+            reading: shared.tracker.measure_marks(&answer, began_us),
+        };
+        lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(line);
+        next = (next + every).max(Instant::now());
+        tokio::time::sleep_until(next.into()).await;
+    }
+    Ok(())
 }
 
 /// What one probe of data sharing found.
@@ -162,29 +220,33 @@ pub async fn sync(
         tokio::time::sleep_until((begin + duration.mul_f64(instant)).into()).await;
         let at = Instant::now();
         let mut frozen = shared.tracker.last_writes();
-        // Of many partitions the latest writes.
+        // The latest first: it is the paper's, and is looked for before the others are.
         frozen.sort_by_key(|(_, write)| std::cmp::Reverse(write.committed_us));
-        frozen.truncate(PARTITIONS_MAX);
-        let mut seen = BTreeMap::new();
-        let (mut queries, mut took_ms) = (0u32, 0.0);
+        let mut seen = BTreeMap::<i32, f64>::new();
+        // When a write was last looked for in vain, and how far off the instant may be at which it was seen.
+        let (mut missed_ms, mut error_ms) = (BTreeMap::<i32, f64>::new(), 0.0f64);
         'waiting: while seen.len() < frozen.len() {
-            for (partition, write) in &frozen {
-                if seen.contains_key(partition) {
-                    continue;
+            let waiting = frozen.iter().filter(|(partition, _)| !seen.contains_key(partition));
+            let waiting: Vec<(i32, Write)> = waiting.copied().collect();
+            for some in waiting.chunks(LOOKS_MAX) {
+                let mut looks = Vec::with_capacity(some.len());
+                for (partition, write) in some {
+                    looks.push(look(&client, &of_line, &of_customer, at, *partition, *write));
                 }
-                let sent = Instant::now();
-                let visible = is_visible(&client, &of_line, &of_customer, write).await?;
-                queries += 1;
-                took_ms += sent.elapsed().as_secs_f64() * 1000.0;
-                if visible {
-                    seen.insert(*partition, at.elapsed().as_secs_f64() * 1000.0);
+                for done in futures::future::try_join_all(looks).await? {
+                    if done.is_visible {
+                        let since_ms = missed_ms.get(&done.partition).copied().unwrap_or(done.sent_ms);
+                        error_ms = error_ms.max((done.received_ms - since_ms) / 2.0);
+                        seen.insert(done.partition, done.received_ms);
+                    } else {
+                        missed_ms.insert(done.partition, done.sent_ms);
+                    }
                 }
                 if at.elapsed() > timeout || stop.load(Ordering::Relaxed) {
                     break 'waiting;
                 }
             }
         }
-        let error_ms = took_ms / f64::from(queries.max(1)) / 2.0;
         let line = SyncLine {
             elapsed_ms: at.duration_since(shared.began).as_millis() as u64,
             partitions: frozen.len(),
@@ -198,6 +260,28 @@ pub async fn sync(
         }
     }
     Ok(())
+}
+
+/// One look for a write, in ms since the probe's instant.
+struct Look {
+    partition: i32,
+    sent_ms: f64,
+    received_ms: f64,
+    is_visible: bool,
+}
+
+async fn look(
+    client: &Client,
+    of_line: &tokio_postgres::Statement,
+    of_customer: &tokio_postgres::Statement,
+    at: Instant,
+    partition: i32,
+    write: Write,
+) -> anyhow::Result<Look> {
+    let ms = || at.elapsed().as_secs_f64() * 1000.0;
+    let sent_ms = ms();
+    let is_visible = is_visible(client, of_line, of_customer, &write).await?;
+    Ok(Look { partition, sent_ms, received_ms: ms(), is_visible })
 }
 
 async fn is_visible(

@@ -1,16 +1,18 @@
 //! One run, from nothing to the report.
 
 mod capacity;
+mod frontier;
+mod tasks;
 
-use crate::analysts::{self, Plans, QueryLine, Questions, Stream};
+use crate::analysts::{self, Plans, PlansAt, QueryLine, Questions};
 use crate::args::VodkaArgs;
-use crate::figures::{self, Check, NetworkFigures, Run, Side as SideFigures, Spread};
-use crate::probes::{self, FreshnessLine, SyncLine};
+use crate::figures::{self, Check, Run, Side as SideFigures, Spread};
+use crate::probes::{FreshnessLine, MarkLine, SyncLine};
 use crate::profile::Profile;
-use crate::resources::{self, Queries, Usage, Watched, local_port};
+use crate::resources::{self, Usage};
 use crate::terminals::{Shared, TxnLine, terminals};
 use crate::tracker::Tracker;
-use crate::{prepare, report};
+use crate::{prepare, repeat, report};
 use anyhow::{Context, bail};
 use bench::drive::{Pace, Side, run_sides};
 use bench::load::now_us;
@@ -30,8 +32,19 @@ const ENDING: Duration = Duration::from_secs(20);
 /// `bench vodka`.
 ///
 /// # Errors
-/// If the run cannot begin; if it ended early or a condition is broken, after the report was written.
+/// If a run cannot begin; if it ended early or a condition is broken, after the report was written.
 pub async fn run(args: VodkaArgs) -> anyhow::Result<()> {
+    match args.repeat {
+        Some(times) => repeat::repeat(args, times).await,
+        None => once(args).await?.1,
+    }
+}
+
+/// One run: its figures, which its report has, and whether it went to its end and every condition holds.
+///
+/// # Errors
+/// If it cannot begin, or the report cannot be written.
+pub async fn once(args: VodkaArgs) -> anyhow::Result<(Run, anyhow::Result<()>)> {
     let tp = Server::reach(&args.servers.tp, None).await.context("the T side")?;
     let ap = Server::reach(args.ap_url(), None).await.context("the A side")?;
     println!("T side: {} ({})\nA side: {} ({})", tp.url, tp.version, ap.url, ap.version);
@@ -40,36 +53,54 @@ pub async fn run(args: VodkaArgs) -> anyhow::Result<()> {
         Some(file) => Profile::read(file)?,
         None => Profile::of(ap.flavour),
     };
-    let streams =
-        args.timing.frontier_threads.iter().copied().chain([args.load.ap_threads]).max().unwrap_or(0);
+    let (terminals, streams) = args.threads_max();
     let same = args.ap_url() == args.servers.tp;
-    prepare::enough_connections(&tp, args.load.tp_threads + 2 + if same { streams + 3 } else { 0 }).await?;
+    // Beside the streams: two freshness probes, one of data sharing, one that reads plans, one to spare.
+    prepare::enough_connections(&tp, terminals + 2 + if same { streams + 5 } else { 0 }).await?;
     if !same {
-        prepare::enough_connections(&ap, streams + 3).await?;
+        prepare::enough_connections(&ap, streams + 5).await?;
     }
     let mut out = begin(&args, &tp, &ap).await?;
     let (vodka, load_rows_per_s) = prepare::prepare(&tp, &ap, &args).await?;
     out.load_rows_per_s = load_rows_per_s;
+    out.config.insert("items".into(), vodka.tpcc.items.to_string());
+    out.config.insert("customers per district".into(), vodka.tpcc.customers.to_string());
     if args.data.check {
         let checks = checked(&tp, &vodka, "before").await?;
         print_checks(&checks);
         out.checks.extend(checks);
     }
     if args.data.load_only {
-        return verdict(&out);
+        let outcome = verdict(&out);
+        return Ok((out, outcome));
     }
     let bench = Bench { args, tp, ap, profile, vodka };
     let mut raw = Raw::default();
-    let outcome = bench.measure(&mut out, &mut raw).await;
+    let mut outcome = bench.measure(&mut out, &mut raw).await;
+    if outcome.is_ok() && bench.args.data.check {
+        match checked(&bench.tp, &bench.vodka, "after").await {
+            Ok(checks) => out.checks.extend(checks),
+            Err(error) => {
+                out.checks.push(Check {
+                    name: "all conditions (after)".into(),
+                    violations: None,
+                    error: Some(format!("{error:#}")),
+                });
+                outcome = Err(error.context("check the conditions after the run"));
+            }
+        }
+    }
     if let Err(error) = &outcome {
         out.incomplete = Some(format!("{error:#}"));
-    } else if bench.args.data.check {
-        out.checks.extend(checked(&bench.tp, &bench.vodka, "after").await?);
+    }
+    if out.throughput.measured_s > 0.0 {
+        report::add_notes(&mut out);
     }
     out.ended_at = chrono::Utc::now().format("%Y-%m-%dT%H:%M:%SZ").to_string();
     report::write(&out, &raw, &bench.args)?;
-    outcome.context("the run ended early; what it measured is in the report")?;
-    verdict(&out)
+    let outcome = outcome.context("the run ended early; what it measured is in the report");
+    let outcome = outcome.and_then(|()| verdict(&out));
+    Ok((out, outcome))
 }
 
 /// # Errors
@@ -135,7 +166,7 @@ async fn begin(args: &VodkaArgs, tp: &Server, ap: &Server) -> anyhow::Result<Run
             out.notes.push(note);
         }
     }
-    let config: [(&str, String); 12] = [
+    let config: [(&str, String); 13] = [
         ("warehouses", args.data.warehouses.to_string()),
         ("shrink", args.data.shrink.to_string()),
         ("tps", args.load.tps.map_or("closed loop".into(), |tps| tps.to_string())),
@@ -147,6 +178,7 @@ async fn begin(args: &VodkaArgs, tp: &Server, ap: &Server) -> anyhow::Result<Run
         ("seed", args.data.seed.to_string()),
         ("sample", args.load.sample.to_string()),
         ("freshness-window", format!("{:?}", args.watch.freshness_window)),
+        ("no-freshness-table", args.watch.no_freshness_table.to_string()),
         ("fixed-parameters", args.load.fixed_parameters.to_string()),
     ];
     out.config = config.map(|(key, value)| (key.to_string(), value)).into();
@@ -159,6 +191,7 @@ pub struct Raw {
     pub transactions: Vec<TxnLine>,
     pub queries: Vec<QueryLine>,
     pub freshness: Vec<FreshnessLine>,
+    pub marks: Vec<MarkLine>,
     pub sync: Vec<SyncLine>,
 }
 
@@ -176,7 +209,9 @@ struct Bench {
 struct Notes {
     queries: Arc<Mutex<Vec<QueryLine>>>,
     freshness: Arc<Mutex<Vec<FreshnessLine>>>,
+    marks: Arc<Mutex<Vec<MarkLine>>>,
     sync: Arc<Mutex<Vec<SyncLine>>>,
+    plans: Arc<Mutex<Vec<PlansAt>>>,
     /// Processes of the A side that serve the streams, if it has one for each connection.
     serving: Arc<Mutex<BTreeSet<u32>>>,
     stop: Arc<AtomicBool>,
@@ -184,26 +219,13 @@ struct Notes {
 
 impl Bench {
     async fn measure(&self, out: &mut Run, raw: &mut Raw) -> anyhow::Result<()> {
-        if !self.args.timing.overhead.is_zero() {
-            self.overhead(out).await?;
-        }
-        if let Some(length) = self.args.timing.frontier {
-            for &streams in &self.args.timing.frontier_threads {
-                let point = self.frontier_point(streams, length).await?;
-                println!(
-                    "frontier: {streams} streams: {:.0} tps, {:.0} queries/h",
-                    point.tps, point.queries_per_hour
-                );
-                out.throughput.frontier.push(point);
-            }
-        }
         let (shared, alphas) = self.look().await?;
         let mut questions = Questions { numbers: self.args.load.queries.0.clone(), alphas, fixed: None };
         if self.args.load.fixed_parameters {
             questions.fix(&shared.tracker);
         }
         let questions = Arc::new(questions);
-        let mut side = self.side(&shared).await?;
+        let mut side = self.side(&shared, self.args.load.tp_threads).await?;
         let warm = Pace {
             duration: Duration::ZERO,
             warmup: self.args.timing.warmup,
@@ -230,14 +252,19 @@ impl Bench {
         raw.transactions = shared.take_lines();
         raw.queries = take(&notes.queries);
         raw.freshness = take(&notes.freshness);
+        raw.marks = take(&notes.marks);
         raw.sync = take(&notes.sync);
+        out.analysis.cardinality_during = figures::during(&first, &take(&notes.plans));
         let sizes_last = shared.tracker.sizes();
         (out.analysis.sizes_first, out.analysis.sizes_last) = (sizes_first.into(), sizes_last.into());
         self.fill(out, raw, &side, (&questions, &first, &last));
         for (name, first, last) in figures::growth(&sizes_first, &sizes_last) {
             out.config.insert(format!("rows of {name}"), format!("{first:.0} → {last:.0}"));
         }
-        outcome
+        outcome?;
+        // What writes more than the measured load comes last: the run's own figures are of the data as it was loaded.
+        drop(side);
+        self.afterwards(out).await
     }
 
     /// Waits until the A side shows all that was written, and reads its plans once more.
@@ -268,14 +295,20 @@ impl Bench {
         let pointers = prepare::pointers(&client, &self.vodka).await?;
         let tracker = Tracker::new(samples, sizes, began_us);
         Ok((
-            Arc::new(Shared::new(self.vodka.clone(), tracker, pointers, self.args.load.steady_balances)),
+            Arc::new(Shared::new(
+                self.vodka.clone(),
+                tracker,
+                pointers,
+                self.args.load.steady_balances,
+                !self.args.watch.no_freshness_table,
+            )),
             alphas,
         ))
     }
 
-    async fn side(&self, shared: &Arc<Shared>) -> anyhow::Result<Side> {
+    async fn side(&self, shared: &Arc<Shared>, count: u32) -> anyhow::Result<Side> {
         let mix = Mix { remote_line: self.args.load.remote_percent / 100.0, ..Mix::default() };
-        let workers = terminals(&self.tp, shared, &mix, self.args.load.tp_threads).await?;
+        let workers = terminals(&self.tp, shared, &mix, count).await?;
         let kinds: Vec<String> = Kind::ALL.iter().map(|kind| kind.name().into()).collect();
         Ok(Side::new(self.tp.clone(), workers, &kinds))
     }
@@ -292,6 +325,7 @@ impl Bench {
         let mut tasks = JoinSet::new();
         self.streams(&mut tasks, self.args.load.ap_threads, shared, questions, notes).await?;
         self.probes(&mut tasks, shared, notes).await?;
+        self.plans(&mut tasks, shared, questions, notes).await?;
         let usage: Arc<Mutex<Vec<Usage>>> = Arc::default();
         let network_before = self.network();
         tasks.spawn(resources::watch(self.watched(&notes.serving), usage.clone(), notes.stop.clone()));
@@ -338,99 +372,6 @@ impl Bench {
         outcome.and(ended.unwrap_or(Ok(())))
     }
 
-    async fn streams(
-        &self,
-        tasks: &mut JoinSet<anyhow::Result<()>>,
-        count: u32,
-        shared: &Arc<Shared>,
-        questions: &Arc<Questions>,
-        notes: &Notes,
-    ) -> anyhow::Result<()> {
-        for number in 0..count {
-            let client = analysts::connect(&self.ap, &self.profile).await?;
-            if self.profile.process_per_connection {
-                let process = analysts::process(&client).await?;
-                notes.serving.lock().unwrap_or_else(PoisonError::into_inner).insert(process);
-            }
-            let stream = Stream {
-                client,
-                number,
-                streams: count,
-                questions: questions.clone(),
-                profile: self.profile.clone(),
-                began: shared.began,
-                lines: notes.queries.clone(),
-                stop: notes.stop.clone(),
-            };
-            tasks.spawn(stream.run(shared.clone()));
-        }
-        Ok(())
-    }
-
-    async fn probes(
-        &self,
-        tasks: &mut JoinSet<anyhow::Result<()>>,
-        shared: &Arc<Shared>,
-        notes: &Notes,
-    ) -> anyhow::Result<()> {
-        let asking = self.ap.connect().await?;
-        let (every, window) = (self.args.watch.freshness_every, self.args.watch.freshness_window);
-        tasks.spawn(probes::freshness(
-            asking,
-            shared.clone(),
-            every,
-            window,
-            notes.freshness.clone(),
-            notes.stop.clone(),
-        ));
-        if self.args.watch.probes > 0 {
-            tasks.spawn(probes::sync(
-                self.ap.connect().await?,
-                shared.clone(),
-                self.args.watch.probes,
-                self.args.timing.duration,
-                self.args.watch.probe_timeout,
-                notes.sync.clone(),
-                notes.stop.clone(),
-            ));
-        }
-        Ok(())
-    }
-
-    fn watched(&self, serving: &Arc<Mutex<BTreeSet<u32>>>) -> Vec<Watched> {
-        let (tp, ap) = (local_port(&self.args.servers.tp), local_port(self.args.ap_url()));
-        let mut out = vec![Watched::client()];
-        let names = &self.profile.query_threads;
-        let queries = match self.profile.process_per_connection {
-            true => Some(Queries::Processes(serving.clone())),
-            false => (!names.is_empty()).then(|| Queries::Threads(names.clone())),
-        };
-        let apart = |watched: Watched| match &queries {
-            Some(queries) => watched.apart(queries.clone()),
-            None => watched,
-        };
-        match (tp, ap) {
-            (Some(tp), Some(ap)) if tp == ap => {
-                out.extend(Watched::server("T and A server", tp).map(apart));
-            }
-            (tp, ap) => {
-                out.extend(tp.and_then(|port| Watched::server("T server", port)));
-                out.extend(ap.and_then(|port| Watched::server("A server", port)));
-            }
-        }
-        out
-    }
-
-    /// What went over the connections of each side so far.
-    fn network(&self) -> [NetworkFigures; 2] {
-        let sides = [("T side: transactions", &self.tp), ("A side: queries and probes", &self.ap)];
-        sides.map(|(class, server)| NetworkFigures {
-            class: class.into(),
-            sent_mb: server.traffic().sent_bytes() as f64 / 1e6,
-            received_mb: server.traffic().received_bytes() as f64 / 1e6,
-        })
-    }
-
     fn fill(
         &self,
         out: &mut Run,
@@ -457,6 +398,7 @@ impl Bench {
         out.analysis.qphh = sizes.iter().filter_map(|sizes| out.qphh_at(sizes)).collect();
         out.visibility.freshness = figures::freshness(&raw.freshness);
         out.visibility.freshness_points = figures::freshness_points(&raw.freshness);
+        out.visibility.hattrick = figures::hattrick(&raw.marks);
         out.visibility.sync = figures::sync(&raw.sync);
         let delay = raw.queries.iter().filter_map(|line| line.visibility);
         out.visibility.visibility_delay_ms =
@@ -465,7 +407,6 @@ impl Bench {
             raw.freshness.iter().map(|line| line.versions).max().unwrap_or(0);
         out.visibility.version_bytes_max =
             raw.freshness.iter().map(|line| line.version_bytes).max().unwrap_or(0);
-        report::add_notes(out);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Clients of the T side.
 
-use crate::tracker::Tracker;
+use crate::prepare;
+use crate::tracker::{Mark, Tracker};
 use crate::transactions::{self, Now};
 use bench::drive::Worker;
 use bench::load::now_us;
@@ -36,13 +37,22 @@ pub struct Shared {
     pub tracker: Tracker,
     pub pointers: Pointers,
     pub steady_balances: bool,
+    /// Transactions that write count their terminal's number in `vodka_freshness` up.
+    pub freshness_table: bool,
     pub began: Instant,
     lines: Mutex<Vec<TxnLine>>,
 }
 
 impl Shared {
-    pub fn new(vodka: Vodka, tracker: Tracker, pointers: Pointers, steady_balances: bool) -> Shared {
-        Shared { vodka, tracker, pointers, steady_balances, began: Instant::now(), lines: Mutex::default() }
+    pub fn new(
+        vodka: Vodka,
+        tracker: Tracker,
+        pointers: Pointers,
+        steady_balances: bool,
+        freshness_table: bool,
+    ) -> Shared {
+        let (began, lines) = (Instant::now(), Mutex::default());
+        Shared { vodka, tracker, pointers, steady_balances, freshness_table, began, lines }
     }
     pub fn take_lines(&self) -> Vec<TxnLine> {
         std::mem::take(&mut self.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
@@ -57,9 +67,21 @@ struct Terminal {
     connection: Connection,
     inputs: Inputs,
     shared: Arc<Shared>,
+    /// From 0.
+    number: i32,
+    /// The number that it gave its last attempt. It begins at the µs of its start, above those of earlier terminals.
+    last_mark: i64,
 }
 
 impl Terminal {
+    /// The number for an attempt; each has its own, since the one before may have committed unnoticed.
+    fn next_mark(&mut self) -> Option<Mark> {
+        if !(self.shared.freshness_table && self.shared.tracker.tracks()) {
+            return None;
+        }
+        self.last_mark += 1;
+        Some(Mark { terminal: (self.inputs.warehouse(), self.number), number: self.last_mark })
+    }
     async fn run_one(&mut self) -> anyhow::Result<Done> {
         let input = self.inputs.next_input();
         let (w, kind) = (self.inputs.warehouse(), input.kind());
@@ -75,8 +97,9 @@ impl Terminal {
             let none = ReceivePointers::new([0; 10]);
             let at = pointers.as_deref().unwrap_or(&none);
             let now = shared.now();
-            let outcome =
-                transactions::run(&mut self.connection, &input, now, at, shared.steady_balances).await;
+            let mark = self.next_mark();
+            let steady = shared.steady_balances;
+            let outcome = transactions::run_marked(&mut self.connection, &input, now, at, steady, mark).await;
             let committed_us = now_us();
             if outcome.in_doubt {
                 shared.tracker.in_doubt(&outcome.deeds, now.wall_us);
@@ -86,7 +109,7 @@ impl Terminal {
                 if let Some(pointers) = pointers.as_deref_mut() {
                     pointers.committed(&outcome.deeds.received);
                 }
-                shared.tracker.committed(w, &outcome.deeds, committed_us);
+                shared.tracker.committed(&outcome.deeds, committed_us);
             }
             if let Some(done) = attempts.judge(outcome.result)? {
                 self.note(kind, &done, begin, outcome.deeds.delivered_orders);
@@ -133,13 +156,20 @@ pub async fn terminals(
 ) -> anyhow::Result<Vec<Box<dyn Worker>>> {
     let history_base = now_us();
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
-    for n in 0..count {
+    let inputs = (0..count).map(|n| Inputs::new(&shared.vodka, mix, n, count, history_base));
+    let inputs: Vec<Inputs> = inputs.collect();
+    if shared.freshness_table {
+        let places: Vec<(i32, i32)> = inputs.iter().map(Inputs::warehouse).zip(0..).collect();
+        prepare::enter_terminals(server, &places).await?;
+    }
+    for (inputs, number) in inputs.into_iter().zip(0..) {
         let client = server.connect().await?;
-        let inputs = Inputs::new(&shared.vodka, mix, n, count, history_base);
         workers.push(Box::new(Terminal {
             connection: Connection::new(client),
             inputs,
             shared: shared.clone(),
+            number,
+            last_mark: history_base,
         }));
     }
     Ok(workers)

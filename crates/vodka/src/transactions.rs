@@ -1,6 +1,6 @@
 //! The six transactions as a client program sends them: BEGIN, statements, COMMIT.
 
-use crate::tracker::{Deeds, Written};
+use crate::tracker::{Deeds, Mark, Written};
 use bench::statements::{Attempt, Connection, Failure, one, value};
 use chrono::NaiveDateTime;
 use rust_decimal::Decimal;
@@ -19,7 +19,8 @@ macro_rules! with {
     };
 }
 
-const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
+/// µs from 1970 to 2000.
+pub const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
 
 /// An instant in µs since 2000-01-01, as parameters have it, and back.
 pub fn stamp(us: i64) -> NaiveDateTime {
@@ -54,6 +55,18 @@ pub async fn run(
     pointers: &ReceivePointers,
     steady_balances: bool,
 ) -> Outcome {
+    run_marked(connection, input, now, pointers, steady_balances, None).await
+}
+
+/// As [`run`]; one that writes also gives its terminal this number.
+pub async fn run_marked(
+    connection: &mut Connection,
+    input: &Input,
+    now: Now,
+    pointers: &ReceivePointers,
+    steady_balances: bool,
+    mark: Option<Mark>,
+) -> Outcome {
     let mut deeds = Deeds::default();
     let read_only = matches!(input, Input::OrderStatus(_) | Input::StockLevel(_));
     if let Err(error) = connection.simple(if read_only { "BEGIN READ ONLY" } else { "BEGIN" }).await {
@@ -73,6 +86,12 @@ pub async fn run(
             receive_goods(connection, *w, receipts, now, pointers, &mut deeds).await
         }
     };
+    let result = match (result, mark) {
+        (Ok(attempt @ Attempt::Committed { .. }), Some(mark)) if !read_only => {
+            give_number(connection, mark, &mut deeds).await.map(|()| attempt)
+        }
+        (result, _) => result,
+    };
     match result {
         Ok(attempt @ Attempt::Committed { .. }) => match connection.simple("COMMIT").await {
             Ok(()) => Outcome { result: Ok(attempt), deeds, in_doubt: false },
@@ -91,6 +110,18 @@ pub async fn run(
             Outcome { result: Err(failure), deeds, in_doubt: false }
         }
     }
+}
+
+/// Gives the terminal the number of this transaction, as its last statement: its row is locked for the shortest time.
+async fn give_number(connection: &mut Connection, mark: Mark, deeds: &mut Deeds) -> Result<(), Failure> {
+    let (w, terminal) = mark.terminal;
+    let sql = "UPDATE vodka_freshness SET f_n = $1 WHERE f_w_id = $2 AND f_terminal = $3";
+    let changed = connection.execute(sql, with![mark.number => INT8, w => INT4, terminal => INT4]).await?;
+    if changed != 1 {
+        return Err(Failure::Wrong(format!("vodka_freshness has {changed} rows of terminal {terminal}")));
+    }
+    deeds.mark = Some(mark);
+    Ok(())
 }
 
 async fn new_order(

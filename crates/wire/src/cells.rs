@@ -46,7 +46,8 @@ pub fn from_arrow(arrow: &Arrow) -> DataType {
         Arrow::Time32(_) | Arrow::Time64(_) => DataType::Time,
         Arrow::Interval(_) | Arrow::Duration(_) => DataType::Interval,
         Arrow::List(of) => Element::of(from_arrow(of.data_type())).map_or(DataType::Text, DataType::Array),
-        Arrow::Binary | Arrow::BinaryView | Arrow::FixedSizeBinary(_) => DataType::Bytea,
+        Arrow::BinaryView => DataType::TsVector,
+        Arrow::Binary | Arrow::FixedSizeBinary(_) => DataType::Bytea,
         Arrow::Dictionary(_, values) => from_arrow(values),
         _ => DataType::Text,
     }
@@ -109,9 +110,7 @@ impl Cells {
             Arrow::LargeBinary => {
                 each!(array, LargeBinaryArray, move |out: &mut _, v: &[u8]| form.jsonb(out, v))
             }
-            Arrow::BinaryView => {
-                each!(array, BinaryViewArray, move |out: &mut _, v: &[u8]| form.bytes(out, v))
-            }
+            Arrow::BinaryView => documents(array, form),
             Arrow::FixedSizeBinary(16) if form.data_type() == DataType::Uuid => {
                 each!(array, FixedSizeBinaryArray, move |out: &mut _, v: &[u8]| {
                     form.uuid(out, v.try_into().expect("16 bytes"))
@@ -162,6 +161,14 @@ impl Cells {
     pub fn put(&self, out: &mut BytesMut, row: usize) -> SqlResult<()> {
         (self.put)(out, row)
     }
+}
+
+/// Values of full-text search: their text, as bytes.
+fn documents(array: &ArrayRef, form: Form) -> Put {
+    let array = array.as_binary_view().clone();
+    Box::new(move |out: &mut BytesMut, row: usize| {
+        form.text(out, std::str::from_utf8(array.value(row)).map_err(SqlError::internal)?)
+    })
 }
 
 fn integers(array: &ArrayRef, form: Form) -> Put {

@@ -9,7 +9,7 @@ use base::inet::Inet;
 use base::interval::Interval;
 use base::text::write;
 use base::zone::Zone;
-use base::{DataType, Datum};
+use base::{DataType, Datum, SqlError};
 use bytes::{BufMut, BytesMut};
 use sql::types::{Column, NUMERIC, element_oid, type_of_oid};
 use std::fmt::Write;
@@ -266,8 +266,13 @@ impl Form {
     }
 
     /// Text, and an array that is text here. Errors: 0A000 for a binary array of
-    /// more than one dimension, 22P02 for text that is no array.
+    /// more than one dimension, and for documents and queries of full-text search in binary; 22P02 for text that is no
+    /// array.
     pub(crate) fn text(&self, out: &mut BytesMut, text: &str) -> SqlResult<()> {
+        if self.is_binary && matches!(self.data_type, DataType::TsVector | DataType::TsQuery) {
+            return Err(SqlError::unsupported(format!("the binary form of {}", self.data_type.name()))
+                .hint("Ask for it as text."));
+        }
         match self.text {
             TextForm::Plain => out.put_slice(text.as_bytes()),
             TextForm::Padded(length) => taken(write::padded(out, text, length)),

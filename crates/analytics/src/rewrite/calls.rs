@@ -191,6 +191,10 @@ fn set_as_query(
         return first_factor(&text);
     }
     let given: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    let written = alias.map(|alias| alias.name.to_string());
+    if let Some(text) = crate::text_search_functions::in_from(&function, &given, written.as_deref()) {
+        return first_factor(&text);
+    }
     let unnested = regexes::unnested(&function, &given)?;
     let shown = alias.map_or_else(|| Ident::new(&function), |a| a.name.clone());
     let named = alias.map_or_else(|| format!("AS {shown}"), ToString::to_string);

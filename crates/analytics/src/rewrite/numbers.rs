@@ -83,6 +83,7 @@ pub(super) fn as_call(e: &Expr) -> Option<Expr> {
         U::BitwiseNot => format!("(({expr}) # CAST(-1 AS smallint))"),
         U::PGAbs => format!("abs({expr})"),
         U::PGSquareRoot => format!("sqrt({expr})"),
+        U::PGPrefixFactorial => format!("{}({expr})", sql::text_search::NOT),
         U::PGCubeRoot => format!("cbrt({expr})"),
         _ => return None,
     };

@@ -1,5 +1,6 @@
 //! Functions whose PostgreSQL namesakes have other types or other values.
 
+use super::documents;
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
@@ -113,6 +114,11 @@ pub(super) fn function(
         true => Vec::new(),
         false => arguments.iter().map(|e| kind_of(e, schema)).collect(),
     };
+    if ["length", "char_length", "character_length"].contains(&name)
+        && let Some(length) = documents::length(arguments, &kinds)
+    {
+        return Ok(Some(length));
+    }
     if crate::labels::FUNCTIONS.contains(&name) {
         return lists::labels(name, arguments, schema).map(Some);
     }

@@ -70,7 +70,7 @@ fn computed(function: JsonFunction, arguments: Vec<(Expr, Kind)>, returns: DataT
 }
 
 /// The type of a side; `None` if it takes that of the other one.
-fn own_type(e: &Expr, kind: Kind, schema: &dyn ExprSchema) -> Option<DataType> {
+pub(super) fn own_type(e: &Expr, kind: Kind, schema: &dyn ExprSchema) -> Option<DataType> {
     match kind {
         Kind::Known(t) => Some(t),
         Kind::Span => Some(DataType::Interval),
@@ -82,7 +82,7 @@ fn own_type(e: &Expr, kind: Kind, schema: &dyn ExprSchema) -> Option<DataType> {
 }
 
 /// A side as a value of the type that the operator takes it for.
-fn argument(e: &Expr, kind: Kind, wanted: DataType) -> SqlResult<(Expr, Kind)> {
+pub(super) fn argument(e: &Expr, kind: Kind, wanted: DataType) -> SqlResult<(Expr, Kind)> {
     let wanted = Kind::Known(wanted);
     Ok(match (e, kind) {
         (Expr::Placeholder(open), Kind::Foreign) => {
@@ -96,7 +96,7 @@ fn argument(e: &Expr, kind: Kind, wanted: DataType) -> SqlResult<(Expr, Kind)> {
     })
 }
 
-fn no_operator(op: &BinaryOperator, a: Kind, b: Kind) -> SqlError {
+pub(super) fn no_operator(op: &BinaryOperator, a: Kind, b: Kind) -> SqlError {
     SqlError::new(
         SqlState::UNDEFINED_FUNCTION,
         format!("operator does not exist: {} {op} {}", a.name(), b.name()),

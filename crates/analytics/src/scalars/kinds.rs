@@ -50,6 +50,8 @@ impl Kind {
             Kind::Known(Json) => Family::Json,
             Kind::Known(Jsonb) => Family::Jsonb,
             Kind::Known(Inet) => Family::Address,
+            Kind::Known(TsVector) => Family::Document,
+            Kind::Known(TsQuery) => Family::Search,
             Kind::Known(Array(_)) => Family::Foreign,
             Kind::Known(Enum(of)) => Family::Label(of),
             Kind::Span | Kind::Known(Interval) => Family::Span,
@@ -76,6 +78,10 @@ pub(crate) enum Family {
     Json,
     Jsonb,
     Address,
+    /// A document of full-text search.
+    Document,
+    /// A query of full-text search.
+    Search,
     /// Of an enumerated type.
     Label(EnumType),
     Unknown,
@@ -118,6 +124,7 @@ pub(super) fn kind_of_field(field: &Field) -> Kind {
         | Arrow::FixedSizeBinary(INET_WIDTH)
         | Arrow::Time64(TimeUnit::Microsecond)
         | Arrow::LargeBinary
+        | Arrow::BinaryView
         | Arrow::Binary => Kind::Known(types::shown_type(field)),
         Arrow::Decimal128(_, scale) if *scale >= 0 => Kind::Known(types::shown_type(field)),
         _ => Kind::Foreign,

@@ -7,7 +7,7 @@ use super::super::{bytes_functions, exact_aggregates};
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind, kind_of_field};
-use super::{bits, extracts, functions, json, lists, notes, operands, ours, typing, zoned};
+use super::{bits, extracts, functions, json, lists, notes, operands, ours, text_search, typing, zoned};
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::DataType as Arrow;
@@ -45,6 +45,11 @@ impl ExprPlanner for Operators {
         sql::interrupt::check().map_err(external)?;
         let settled = match &expr.op {
             ast::BinaryOperator::PGExp => functions::power("^", &expr.left, &expr.right, schema),
+            op if let Some(search) =
+                text_search::operator(op, &expr.left, &expr.right, schema).transpose() =>
+            {
+                search.map(Some)
+            }
             op if let Some(json) = json::operator(op, &expr.left, &expr.right, schema).transpose() => {
                 json.map(Some)
             }

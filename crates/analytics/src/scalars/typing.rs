@@ -128,6 +128,8 @@ fn compare(
     if !f.meets(g) || f == Family::Json {
         return Err(no_operator(&symbol(operator), a, b));
     }
+    let is_equality = matches!(operator, Operator::Eq | Operator::NotEq);
+    super::documents::refuse_order(a, &symbol(operator), is_equality)?;
     if f == Family::Jsonb
         && let Some(operation) = base_operator(operator)
     {

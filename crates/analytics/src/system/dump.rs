@@ -143,6 +143,9 @@ pub(super) fn question(statement: &Statement) -> Option<Statement> {
         return parse("SELECT * FROM pg_catalog.meridian_dump_comments");
     }
     // Of a prepared statement: it takes the number of the function.
+    if text.contains("AS funciargs") && text.contains("aggtransfn") {
+        return parse("SELECT * FROM pg_catalog.meridian_dump_aggregate_details WHERE oid = $1");
+    }
     if text.contains("AS funciargs") {
         return parse("SELECT * FROM pg_catalog.meridian_dump_function_details WHERE oid = $1");
     }
@@ -150,15 +153,14 @@ pub(super) fn question(statement: &Statement) -> Option<Statement> {
     if text.contains("partclass") {
         return parse("SELECT partrelid FROM pg_catalog.pg_partitioned_table WHERE false");
     }
-    // There are no aggregate functions of users.
     if text.contains("AS aggname") {
         return parse(
             "SELECT *, proname AS aggname, pronamespace AS aggnamespace, proacl AS aggacl \
-             FROM pg_catalog.meridian_dump_functions WHERE false",
+             FROM pg_catalog.meridian_dump_functions WHERE prokind = 'a' ORDER BY oid",
         );
     }
     if text.contains("p.prolang") && text.contains("LEFT JOIN pg_init_privs") {
-        return parse("SELECT * FROM pg_catalog.meridian_dump_functions ORDER BY oid");
+        return parse("SELECT * FROM pg_catalog.meridian_dump_functions WHERE prokind = 'f' ORDER BY oid");
     }
     if !text.contains("tableoid") && !text.contains("tbloid") {
         return None;

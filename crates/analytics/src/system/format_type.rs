@@ -18,8 +18,8 @@ pub(super) fn function(asked: OwnedContext) -> ScalarUDF {
     ScalarUDF::new_from_impl(FormatType { library: create_format_type_udf(), asked })
 }
 
-/// Object id of `inet`.
-const INET_OID: i64 = 869;
+/// Types that the library does not know, by their object ids.
+const UNKNOWN: [(i64, &str); 4] = [(869, "inet"), (3614, "tsvector"), (3615, "tsquery"), (3734, "regconfig")];
 
 struct FormatType {
     library: ScalarUDF,
@@ -73,9 +73,8 @@ impl ScalarUDFImpl for FormatType {
                     |domain| Some(super::domains::shown(&context, domain)),
                 )
             });
-            // The library does not know it.
-            let is_address = number == Some(INET_OID);
-            let own = own.or_else(|| is_address.then(|| "inet".to_string()));
+            let unknown = UNKNOWN.iter().find(|(oid, _)| number == Some(*oid));
+            let own = own.or_else(|| unknown.map(|(_, name)| (*name).to_string()));
             let text = own.or_else(|| text.map(str::to_string))?;
             Some(if element(oid).is_some() { format!("{text}[]") } else { text })
         });

@@ -22,6 +22,7 @@ pub(super) const FUNCTIONS: &[(&str, DataType)] = &[
     ("pg_get_function_sqlbody", DataType::Utf8),
     ("pg_get_function_identity_arguments", DataType::Utf8),
     ("pg_get_functiondef", DataType::Utf8),
+    ("meridian_aggregate_definition", DataType::Utf8),
     ("meridian_routine_name", DataType::Utf8),
     ("meridian_regproc", DataType::Int64),
     ("meridian_regprocedure", DataType::Int64),

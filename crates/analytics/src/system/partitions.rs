@@ -154,6 +154,7 @@ fn divided(context: &Context<'_>) -> Made {
             text(match divides.strategy {
                 Strategy::List => "l",
                 Strategy::Range => "r",
+                Strategy::Hash => "h",
             }),
             int(keys.len() as i64),
             int(default.map_or(0, |view| oid(view.shape.id))),
@@ -246,5 +247,5 @@ pub(super) fn told(context: &Context<'_>, function: &str, number: i64) -> Option
         let divides = catalog.relation(id)?.shape().partitioning.as_ref()?;
         return Some(sql::partitions::shown_key(root, divides));
     }
-    is_one(catalog, id).then(|| sql::partitions::Tree::within(catalog, root).condition(id))
+    is_one(catalog, id).then(|| sql::partitions::Tree::within(catalog, root).shown_condition(id))
 }

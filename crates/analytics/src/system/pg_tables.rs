@@ -14,7 +14,7 @@ use crate::context::Context;
 use base::domain::Domain;
 use base::rng::fnv1a;
 use base::roles::{Object as Owned, Privileges};
-use base::schema::{Identity, Index, Table};
+use base::schema::{ForeignKey, Identity, Index, Table};
 use base::views::View;
 use base::{DataType, Datum, TableId};
 use class::class;
@@ -48,6 +48,8 @@ const CHECKS_MAX: usize = 128;
 pub(super) const OWNER: u32 = 10;
 const BTREE: u32 = 403;
 const HASH: u32 = 405;
+const GIN: u32 = 2742;
+const GIST: u32 = 783;
 const HEAP: u32 = 2;
 
 fn int(i: impl Into<i64>) -> Datum {
@@ -119,9 +121,21 @@ pub(super) fn constraint_oid(of: TableId, nth: usize) -> u32 {
     FIRST_CHECK + of.0.wrapping_mul(256).wrapping_add(nth as u32) % CHECK_NUMBERS
 }
 
-/// Checks have the first half of a table's numbers, foreign keys the second.
+/// Checks have the first half of a table's numbers, foreign keys the second. Those that one partition alone has are among
+/// the numbers of the partition.
 pub(super) fn foreign_key_oid(table: &Table, nth: usize) -> u32 {
-    check_oid(table, nth + CHECKS_MAX)
+    let (before, from) = table.foreign.own.split_at(nth);
+    let of = from.first().and_then(ForeignKey::partition_id);
+    let nth = before.iter().filter(|key| key.partition_id() == of).count();
+    constraint_oid(of.unwrap_or(table.id), nth + CHECKS_MAX)
+}
+
+/// The place among a table's foreign keys of the one that has a number among those of the table, or of one of its
+/// partitions.
+fn foreign_key_at(table: &Table, of: TableId, nth: usize) -> Option<usize> {
+    let of = (of != table.id).then_some(of);
+    let own = table.foreign.own.iter().enumerate();
+    own.filter(|(_, key)| key.partition_id() == of).nth(nth).map(|(at, _)| at)
 }
 
 /// What an object id names.
@@ -145,10 +159,10 @@ pub(super) fn object<'a>(context: &Context<'a>, number: i64) -> Option<Object<'a
             return Some(Object::OfDomain(domain, nth));
         }
         // A partition has the checks of its table.
-        let table = sql::partitions::root(context.catalog, TableId(table))?;
+        let (of, table) = (TableId(table), sql::partitions::root(context.catalog, TableId(table))?);
         return Some(match nth.checked_sub(CHECKS_MAX) {
             None => Object::Check(table, nth),
-            Some(nth) => Object::ForeignKey(table, nth),
+            Some(nth) => Object::ForeignKey(table, foreign_key_at(table, of, nth)?),
         });
     }
     if number >= FIRST_PRIMARY_KEY {

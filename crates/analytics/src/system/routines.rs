@@ -1,6 +1,7 @@
 //! What the catalog shows of functions and procedures of users: rows of `pg_proc`, definitions as SQL, what `pg_dump` and
 //! psql ask, `information_schema.routines` and `parameters`.
 
+pub(super) mod aggregates;
 pub(super) mod standard;
 
 use super::definitions;
@@ -11,7 +12,7 @@ use crate::context::Context;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::identifier::quoted;
 use base::roles::Object;
-use base::routines::{Language, Parallel, Parameter, ResultOf, Routine, TypeOf, Volatility};
+use base::routines::{ArgumentOf, Language, Mode, Parallel, ResultOf, Routine, TypeOf, Volatility};
 use base::{DataType, Datum, TableId};
 use datafusion::arrow::array::Int64Array;
 use datafusion::common::Result;
@@ -27,6 +28,7 @@ const INT: DataType = DataType::Integer;
 const BOOL: DataType = DataType::Boolean;
 
 /// Object ids of languages, as `pg_language` has them.
+const INTERNAL_LANGUAGE: u32 = 12;
 const SQL_LANGUAGE: u32 = 14;
 const PLPGSQL_LANGUAGE: u32 = 13_637;
 const RECORD: u32 = 2249;
@@ -42,7 +44,8 @@ pub(super) fn routine_of<'a>(context: &Context<'a>, number: i64) -> Option<&'a A
 }
 
 /// Functions of the catalog that tell something of a routine, by its number.
-pub(super) const FUNCTIONS: [&str; 6] = [
+pub(super) const FUNCTIONS: [&str; 7] = [
+    aggregates::DEFINITION,
     "pg_get_functiondef",
     "pg_get_function_result",
     "pg_get_function_arguments",
@@ -58,7 +61,8 @@ pub(super) fn told(context: &Context<'_>, function: &str, number: i64, with_type
     }
     let routine = routine_of(context, number)?;
     match function {
-        "pg_get_functiondef" => Some(definition(context, routine)),
+        "pg_get_functiondef" => routine.aggregate().is_none().then(|| definition(context, routine)),
+        aggregates::DEFINITION => aggregates::definition(context, routine),
         "pg_get_function_result" => result(context, routine),
         "pg_get_function_sqlbody" => standard_body(routine),
         _ => Some(arguments(context, routine, function == "pg_get_function_arguments")),
@@ -74,6 +78,7 @@ pub(super) fn is_visible(context: &Context<'_>, routine: &Routine) -> bool {
 
 fn language(routine: &Routine) -> (&'static str, u32) {
     match routine.language {
+        Language::Sql if routine.aggregate().is_some() => ("internal", INTERNAL_LANGUAGE),
         Language::Sql => ("sql", SQL_LANGUAGE),
         Language::PlPgSql => ("plpgsql", PLPGSQL_LANGUAGE),
     }
@@ -113,6 +118,8 @@ fn result(context: &Context<'_>, routine: &Routine) -> Option<String> {
         ResultOf::SetOf(of) => format!("SETOF {}", type_shown(context, *of)),
         ResultOf::RowOf(id) => relation_shown(context, *id),
         ResultOf::SetOfRows(id) => format!("SETOF {}", relation_shown(context, *id)),
+        ResultOf::Record(_) => "record".into(),
+        ResultOf::Table(_) if routine.has_outputs() => "SETOF record".into(),
         ResultOf::Table(columns) => {
             let shown =
                 |(name, of): &(String, TypeOf)| format!("{} {}", quoted(name), type_shown(context, *of));
@@ -123,21 +130,25 @@ fn result(context: &Context<'_>, routine: &Routine) -> Option<String> {
 
 /// `pg_get_function_arguments`, and without defaults `pg_get_function_identity_arguments`.
 fn arguments(context: &Context<'_>, routine: &Routine, with_defaults: bool) -> String {
-    let shown = |parameter: &Parameter| {
+    let shown = |argument: ArgumentOf<'_>| {
         let mut text = String::new();
-        if routine.is_procedure() {
-            text.push_str("IN ");
+        match argument.mode {
+            Mode::In if routine.is_procedure() => text.push_str("IN "),
+            Mode::In | Mode::Column => {}
+            Mode::InOut => text.push_str("INOUT "),
+            Mode::Out => text.push_str("OUT "),
         }
-        if let Some(name) = &parameter.name {
+        if let Some(name) = argument.name {
             text.push_str(&format!("{} ", quoted(name)));
         }
-        text.push_str(&type_shown(context, parameter.of));
-        if let Some(default) = parameter.default.as_ref().filter(|_| with_defaults) {
+        text.push_str(&type_shown(context, argument.of));
+        if let Some(default) = argument.default.filter(|_| with_defaults) {
             text.push_str(&format!(" DEFAULT {default}"));
         }
         text
     };
-    routine.parameters.iter().map(shown).collect::<Vec<_>>().join(", ")
+    let all = routine.arguments().into_iter().filter(|argument| argument.mode != Mode::Column);
+    all.map(shown).collect::<Vec<_>>().join(", ")
 }
 
 /// `pg_get_functiondef`.
@@ -164,11 +175,18 @@ fn definition(context: &Context<'_>, routine: &Routine) -> String {
     if routine.is_strict {
         words.push("STRICT".into());
     }
+    if routine.is_definer {
+        words.push("SECURITY DEFINER".into());
+    }
     if routine.is_leakproof {
         words.push("LEAKPROOF".into());
     }
-    words.extend(routine.cost.as_ref().filter(|cost| *cost != "100").map(|cost| format!("COST {cost}")));
-    words.extend(routine.rows.as_ref().filter(|rows| *rows != "1000").map(|rows| format!("ROWS {rows}")));
+    words.extend(
+        routine.estimates.cost.as_ref().filter(|cost| *cost != "100").map(|cost| format!("COST {cost}")),
+    );
+    words.extend(
+        routine.estimates.rows.as_ref().filter(|rows| *rows != "1000").map(|rows| format!("ROWS {rows}")),
+    );
     if !words.is_empty() {
         text.push_str(&format!(" {}\n", words.join(" ")));
     }
@@ -260,7 +278,7 @@ fn result_number(routine: &Routine) -> u32 {
         ResultOf::Trigger => TRIGGER,
         ResultOf::One(of) | ResultOf::SetOf(of) => type_number(*of),
         ResultOf::Table(columns) if columns.len() == 1 => type_number(columns[0].1),
-        ResultOf::RowOf(_) | ResultOf::SetOfRows(_) | ResultOf::Table(_) => RECORD,
+        ResultOf::RowOf(_) | ResultOf::SetOfRows(_) | ResultOf::Table(_) | ResultOf::Record(_) => RECORD,
     }
 }
 
@@ -272,27 +290,31 @@ fn array(elements: impl Iterator<Item = String>) -> String {
 /// A column of a routine's row in `pg_proc`; `None` is null. Of a list, its elements.
 pub(super) fn field(context: &Context<'_>, routine: &Routine, name: &str) -> Option<Vec<String>> {
     let one = |text: String| Some(vec![text]);
-    let table = match &routine.result {
-        ResultOf::Table(columns) => columns.as_slice(),
-        _ => &[],
-    };
-    let is_procedure = routine.is_procedure();
-    let is_named = routine.parameters.iter().any(|parameter| parameter.name.is_some()) || !table.is_empty();
+    let is_aggregate = routine.aggregate().is_some();
     match name {
         "oid" => one(oid(routine.id).to_string()),
         "proname" => one(routine.name.clone()),
         "pronamespace" => one(schema_oid(context, &routine.schema).to_string()),
         "proowner" => one(owner(context, routine).to_string()),
         "prolang" => one(language(routine).1.to_string()),
-        "procost" => one(routine.cost.clone().unwrap_or_else(|| "100".into())),
+        "procost" => one(routine
+            .estimates
+            .cost
+            .clone()
+            .unwrap_or_else(|| if is_aggregate { "1" } else { "100" }.into())),
         "prorows" => {
             let default = if routine.is_set() { "1000" } else { "0" };
-            one(routine.rows.clone().unwrap_or_else(|| default.into()))
+            one(routine.estimates.rows.clone().unwrap_or_else(|| default.into()))
         }
         "provariadic" => one("0".into()),
         "prosupport" => one("-".into()),
-        "prokind" => one(if is_procedure { "p" } else { "f" }.into()),
-        "prosecdef" => one("false".into()),
+        "prokind" => one(match routine.aggregate() {
+            Some(_) => "a",
+            None if routine.is_procedure() => "p",
+            None => "f",
+        }
+        .into()),
+        "prosecdef" => one(routine.is_definer.to_string()),
         "proleakproof" => one(routine.is_leakproof.to_string()),
         "proisstrict" => one(routine.is_strict.to_string()),
         "proretset" => one(routine.is_set().to_string()),
@@ -312,27 +334,35 @@ pub(super) fn field(context: &Context<'_>, routine: &Routine, name: &str) -> Opt
         "pronargdefaults" => one((routine.parameters.len() - routine.required()).to_string()),
         "prorettype" => one(result_number(routine).to_string()),
         "proargtypes" => Some(routine.types().map(|of| type_number(of).to_string()).collect()),
-        "proallargtypes" if !table.is_empty() => {
-            let all = routine.types().chain(table.iter().map(|(_, of)| *of));
-            one(array(all.map(|of| type_number(of).to_string())))
-        }
-        "proargmodes" if !table.is_empty() => {
-            let given = routine.parameters.iter().map(|_| "i");
-            one(array(given.chain(table.iter().map(|_| "t")).map(str::to_string)))
-        }
-        "proargnames" if is_named => {
-            let given = routine.parameters.iter().map(|parameter| parameter.name.clone().unwrap_or_default());
-            one(array(given.chain(table.iter().map(|(name, _)| name.clone()))))
-        }
+        "proallargtypes" | "proargmodes" | "proargnames" => of_arguments(routine, name),
         "proargdefaults" if routine.required() < routine.parameters.len() => {
             let defaults = routine.parameters.iter().filter_map(|parameter| parameter.default.clone());
             one(defaults.collect::<Vec<_>>().join(", "))
         }
+        "prosrc" if is_aggregate => one("aggregate_dummy".into()),
         "prosrc" => one(if routine.is_standard { String::new() } else { routine.body.clone() }),
         "prosqlbody" => standard_body(routine).map(|body| vec![body]),
         "proacl" => acl(context, routine),
         _ => None,
     }
+}
+
+/// A list about all arguments; `None` where it would say nothing that is not known without it.
+fn of_arguments(routine: &Routine, name: &str) -> Option<Vec<String>> {
+    let all = routine.arguments();
+    let is_told = match name {
+        "proargnames" => all.iter().any(|argument| argument.name.is_some()),
+        _ => all.iter().any(|argument| argument.mode.goes_out()),
+    };
+    let one = |argument: &ArgumentOf<'_>| match (name, argument.mode) {
+        ("proargnames", _) => argument.name.unwrap_or_default().to_string(),
+        ("proallargtypes", _) => type_number(argument.of).to_string(),
+        (_, Mode::In) => "i".into(),
+        (_, Mode::InOut) => "b".into(),
+        (_, Mode::Out) => "o".into(),
+        (_, Mode::Column) => "t".into(),
+    };
+    is_told.then(|| vec![array(all.iter().map(one))])
 }
 
 fn owner(context: &Context<'_>, routine: &Routine) -> u32 {
@@ -358,6 +388,7 @@ pub(super) fn dumped(context: &Context<'_>) -> Made {
         ("acldefault", TEXT),
         ("pronamespace", INT),
         ("proowner", INT),
+        ("prokind", TEXT),
     ]);
     for routine in context.catalog.routines.0.values() {
         let types: Vec<String> = routine.types().map(|of| type_number(of).to_string()).collect();
@@ -375,6 +406,7 @@ pub(super) fn dumped(context: &Context<'_>) -> Made {
             default.map_or(Datum::Null, Datum::text),
             Datum::Int(schema_oid(context, &routine.schema).into()),
             Datum::Int(owner(context, routine).into()),
+            Datum::text(if routine.aggregate().is_some() { "a" } else { "f" }),
         ]);
     }
     made
@@ -415,7 +447,7 @@ pub(super) fn dumped_details(context: &Context<'_>) -> Made {
             Datum::Null,
             shown("provolatile"),
             flag("proisstrict"),
-            Datum::Bool(false),
+            flag("prosecdef"),
             Datum::text(language(routine).0),
             Datum::Null,
             shown("procost"),

@@ -2,7 +2,7 @@
 
 use super::Made;
 use crate::context::Context;
-use base::schema::triggers::{Event, Firing, Level, Trigger, When};
+use base::schema::triggers::{BuiltIn, Event, Firing, Level, Trigger, When};
 use base::schema::{Catalog, Table};
 use base::{DataType, Datum};
 use sql::lower::{FIRST_OID, oid};
@@ -100,7 +100,7 @@ fn pg_trigger(context: &Context<'_>) -> Made {
             int(oid(table.id)),
             int(0),
             text(&trigger.name),
-            int(oid(trigger.routine)),
+            int(BuiltIn::of_routine(trigger.routine).map_or(oid(trigger.routine), BuiltIn::oid)),
             int(bits(trigger)),
             text(firing(trigger)),
             no(),

@@ -69,17 +69,17 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
                 ("is_deferrable", TEXT),
                 ("initially_deferred", TEXT),
             ]);
-            for (table, name, kind, _) in constraints(context) {
-                let key = table.foreign.own.iter().find(|key| key.name == name && kind == "FOREIGN KEY");
-                let timing = key.map_or(Timing::Immediate, |key| key.timing);
+            for constraint in constraints(context) {
+                let Constraint { of, name, kind, .. } = constraint;
+                let timing = constraint.foreign_key().map_or(Timing::Immediate, |key| key.timing);
                 let yes_or_no = |yes: bool| text(if yes { "YES" } else { "NO" });
                 made.rows.push(vec![
                     database(),
-                    text(&table.schema),
+                    text(&of.schema),
                     text(name),
                     database(),
-                    text(&table.schema),
-                    text(&table.name),
+                    text(&of.schema),
+                    text(&of.name),
                     text(kind),
                     yes_or_no(timing.is_deferrable()),
                     yes_or_no(timing == Timing::Deferred),
@@ -99,19 +99,20 @@ pub(super) fn information_schema(context: &Context<'_>, name: &str) -> Option<Ma
                 ("ordinal_position", INT),
                 ("position_in_unique_constraint", INT),
             ]);
-            for (table, name, kind, columns) in constraints(context) {
-                let key = table.foreign.own.iter().find(|key| key.name == name && kind == "FOREIGN KEY");
+            for constraint in constraints(context) {
+                let Constraint { of, table, name, columns, .. } = constraint;
+                let key = constraint.foreign_key();
                 let unique = key.and_then(|key| unique_columns(context, key));
                 for (at, &column) in columns.iter().enumerate() {
                     let other = key.map(|key| key.referenced[at]);
                     let position = unique.and_then(|unique| unique.iter().position(|c| Some(*c) == other));
                     made.rows.push(vec![
                         database(),
-                        text(&table.schema),
+                        text(&of.schema),
                         text(name),
                         database(),
-                        text(&table.schema),
-                        text(&table.name),
+                        text(&of.schema),
+                        text(&of.name),
                         text(&table.columns[column].name),
                         Datum::Int(at as i64 + 1),
                         position.map_or(Datum::Null, |at| Datum::Int(at as i64 + 1)),
@@ -175,9 +176,11 @@ fn referential_constraints(context: &Context<'_>) -> Made {
                 Some(index) => (text(&parent.schema), text(&index.name)),
                 None => (text(&parent.schema), text(&parent.primary_key_name)),
             };
+            let partition = key.partition_id().and_then(|id| context.catalog.views.get(&id));
+            let of = partition.map_or(table, |view| &view.shape);
             made.rows.push(vec![
                 text(context.database),
-                text(&table.schema),
+                text(&of.schema),
                 text(&key.name),
                 if name.is_null() { Datum::Null } else { text(context.database) },
                 schema,
@@ -191,24 +194,49 @@ fn referential_constraints(context: &Context<'_>) -> Made {
     made
 }
 
+/// A constraint as it is shown.
+struct Constraint<'a> {
+    /// The table that it is of, or the partition.
+    of: &'a Table,
+    /// The table that has the columns.
+    table: &'a Table,
+    name: &'a str,
+    kind: &'static str,
+    columns: &'a [usize],
+}
+
+impl<'a> Constraint<'a> {
+    fn foreign_key(&self) -> Option<&'a ForeignKey> {
+        self.table.foreign.own.iter().find(|key| key.name == self.name && self.kind == "FOREIGN KEY")
+    }
+}
+
 /// Primary keys, unique constraints, foreign keys and checks, with their columns.
-fn constraints<'a>(context: &Context<'a>) -> Vec<(&'a Table, &'a str, &'static str, &'a [usize])> {
-    let mut all: Vec<(&Table, &str, &str, &[usize])> = Vec::new();
-    for table in context.catalog.tables.values() {
+fn constraints<'a>(context: &Context<'a>) -> Vec<Constraint<'a>> {
+    let catalog = context.catalog;
+    let mut all: Vec<Constraint<'a>> = Vec::new();
+    for table in catalog.tables.values() {
+        let table = table.as_ref();
+        let of_table = |name, kind, columns| Constraint { of: table, table, name, kind, columns };
         if has_primary_key(table) {
-            all.push((table, &table.primary_key_name, "PRIMARY KEY", &table.primary_key));
+            all.push(of_table(table.primary_key_name.as_str(), "PRIMARY KEY", table.primary_key.as_slice()));
         }
         for index in table.indexes.iter().filter(|i| i.constraint) {
-            all.push((table, &index.name, "UNIQUE", &index.columns));
+            all.push(of_table(&index.name, "UNIQUE", &index.columns));
         }
-        let keys = table.foreign.own.iter();
-        all.extend(keys.map(|k| (table.as_ref(), k.name.as_str(), "FOREIGN KEY", k.columns.as_slice())));
-        all.extend(table.declared_checks().map(|c| (table.as_ref(), c.name.as_str(), "CHECK", &[][..])));
+        for key in &table.foreign.own {
+            let partition = key.partition_id().and_then(|id| catalog.views.get(&id));
+            let of = partition.map_or(table, |view| view.shape.as_ref());
+            all.push(Constraint { of, ..of_table(&key.name, "FOREIGN KEY", &key.columns) });
+        }
+        all.extend(table.declared_checks().map(|check| of_table(&check.name, "CHECK", &[])));
     }
-    for view in partitions::all(context.catalog) {
-        let table = sql::partitions::root(context.catalog, view.shape.id);
+    for view in partitions::all(catalog) {
+        let of = view.shape.as_ref();
+        let table = sql::partitions::root(catalog, of.id);
         let checks = table.into_iter().flat_map(|table| table.declared_checks());
-        all.extend(checks.map(|c| (view.shape.as_ref(), c.name.as_str(), "CHECK", &[][..])));
+        let shown = |name| Constraint { of, table: of, name, kind: "CHECK", columns: &[] };
+        all.extend(checks.map(|check| shown(check.name.as_str())));
     }
     all
 }

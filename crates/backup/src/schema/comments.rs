@@ -59,8 +59,9 @@ async fn of_others(client: &Client) -> anyhow::Result<Vec<(String, String)>> {
          JOIN pg_catalog.pg_namespace n ON n.oid = d.objoid \
          WHERE d.classoid = 'pg_catalog.pg_namespace'::regclass"
             .to_string(),
-        "SELECT CASE p.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, \
-         pg_catalog.pg_get_function_identity_arguments(p.oid), p.proname, n.nspname, NULL, d.description \
+        "SELECT CASE p.prokind WHEN 'p' THEN 'PROCEDURE' WHEN 'a' THEN 'AGGREGATE' ELSE 'FUNCTION' END, \
+         CASE WHEN p.prokind = 'a' AND p.pronargs = 0 THEN '*' \
+         ELSE pg_catalog.pg_get_function_identity_arguments(p.oid) END, p.proname, n.nspname, NULL, d.description \
          FROM pg_catalog.pg_description d JOIN pg_catalog.pg_proc p ON p.oid = d.objoid \
          JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
          WHERE d.classoid = 'pg_catalog.pg_proc'::regclass"

@@ -47,6 +47,25 @@ pub(super) async fn partitions(client: &Client) -> anyhow::Result<Vec<String>> {
     in_order(found)
 }
 
+/// Statements that add the foreign keys which single partitions have of their own.
+pub(super) async fn own_keys(client: &Client) -> anyhow::Result<Vec<String>> {
+    let sql = format!(
+        "SELECT n.nspname, c.relname, f.conname, pg_catalog.pg_get_constraintdef(f.oid) \
+         FROM pg_catalog.pg_constraint f JOIN pg_catalog.pg_class c ON c.oid = f.conrelid \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE c.relispartition AND f.contype = 'f' AND {OURS} ORDER BY 1, 2, 3"
+    );
+    let mut made = Vec::new();
+    for row in texts(client, &sql).await? {
+        let [Some(schema), Some(name), Some(key), Some(definition)] = &row[..] else {
+            bail!("a foreign key has no name")
+        };
+        let (name, key) = (format!("{}.{}", quoted(schema), quoted(name)), quoted(key));
+        made.push(format!("ALTER TABLE {name} ADD CONSTRAINT {key} {definition}"));
+    }
+    Ok(made)
+}
+
 /// Statements in their order, each behind that of its parent.
 fn in_order(mut waiting: Vec<Partition>) -> anyhow::Result<Vec<String>> {
     let mut made = Vec::new();

@@ -5,13 +5,16 @@
 //! key that references it comes, changes or goes: whatever was planned without that key is stale, and aborts.
 
 use super::{Catalog, Table};
+use crate::enumeration::EnumType;
+use crate::error::SqlResult;
+use crate::expr::Expr;
 use crate::{Datum, TableId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The foreign keys that a table takes part in.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct ForeignKeys {
     /// What the table's rows reference.
     pub own: Vec<ForeignKey>,
@@ -20,7 +23,7 @@ pub struct ForeignKeys {
 }
 
 /// One foreign key of a table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForeignKey {
     pub name: String,
     pub columns: Vec<usize>,
@@ -36,6 +39,17 @@ pub struct ForeignKey {
     pub timing: Timing,
     /// False after NOT VALID: rows that were there before are not known to keep it.
     pub is_validated: bool,
+    /// The partition whose rows alone have the key; `None`: all rows of the table have it.
+    #[serde(deserialize_with = "crate::codec::since::<12, _, _>")]
+    pub partition: Option<OfPartition>,
+}
+
+/// The rows of one partition, among those of the table that has them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfPartition {
+    pub id: TableId,
+    /// True for a row of the table that is the partition's.
+    pub condition: Expr,
 }
 
 /// What becomes of rows that reference a row which goes.
@@ -80,6 +94,37 @@ impl ForeignKey {
     /// The values by which a row of the referenced table is referenced.
     pub fn target(&self, values: &[Datum]) -> Option<Vec<Datum>> {
         picked(&self.referenced, values)
+    }
+    /// Whether a row of the table has the key: one that only a partition has is no matter of other rows.
+    pub fn is_of(&self, values: &[Datum]) -> SqlResult<bool> {
+        match &self.partition {
+            Some(of) => Ok(of.condition.eval(values)? == Datum::Bool(true)),
+            None => Ok(true),
+        }
+    }
+    /// The partition that has the key alone, if one has.
+    pub fn partition_id(&self) -> Option<TableId> {
+        self.partition.as_ref().map(|of| of.id)
+    }
+    /// Columns of the table that decide what a row references: those of the key, and those that say whether it has the key.
+    pub fn deciding_columns(&self) -> BTreeSet<usize> {
+        let mut columns: BTreeSet<usize> = self.columns.iter().copied().collect();
+        if let Some(of) = &self.partition {
+            of.condition.walk(&mut |e| {
+                if let Expr::Column(column) = e {
+                    columns.insert(*column);
+                }
+            });
+        }
+        columns
+    }
+    /// The key with another description of a type.
+    pub(super) fn retyped(&self, of: EnumType) -> ForeignKey {
+        let mut key = self.clone();
+        if let Some(partition) = &mut key.partition {
+            partition.condition.retype(of);
+        }
+        key
     }
 }
 
@@ -194,6 +239,7 @@ mod tests {
             is_full: false,
             timing: Timing::Immediate,
             is_validated: true,
+            partition: None,
         }
     }
 
@@ -202,6 +248,19 @@ mod tests {
         catalog
             .apply(&SchemaChange { database: Default::default(), base_version, actions: vec![action] })
             .unwrap();
+    }
+
+    #[test]
+    fn a_key_of_one_partition_is_a_matter_of_its_rows() {
+        let condition =
+            Expr::binary(crate::expr::BinaryOperator::Less, Expr::Column(1), Expr::Constant(Datum::Int(10)));
+        let of_partition = Some(OfPartition { id: TableId(9), condition });
+        let own = ForeignKey { partition: of_partition, ..key(1) };
+        assert!(own.is_of(&[Datum::Int(1), Datum::Int(9)]).unwrap());
+        assert!(!own.is_of(&[Datum::Int(1), Datum::Int(10)]).unwrap());
+        assert!(!own.is_of(&[Datum::Int(1), Datum::Null]).unwrap());
+        assert!(key(1).is_of(&[Datum::Int(1), Datum::Null]).unwrap());
+        assert_eq!(own.deciding_columns().into_iter().collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]

@@ -42,12 +42,32 @@ pub struct IndexForm {
     pub is_building: bool,
 }
 
-/// What an index is declared to be. All are kept alike, in order.
+/// What an index is declared to be. Those that are read are kept alike, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessMethod {
     #[default]
     Btree,
     Hash,
+    /// Of documents of full-text search. Nothing reads it.
+    Gin,
+    /// As [`AccessMethod::Gin`].
+    Gist,
+}
+
+impl AccessMethod {
+    /// As CREATE INDEX names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            AccessMethod::Btree => "btree",
+            AccessMethod::Hash => "hash",
+            AccessMethod::Gin => "gin",
+            AccessMethod::Gist => "gist",
+        }
+    }
+    /// Whether its entries have the values of its columns, so that rows can be looked up in it.
+    pub fn is_read(self) -> bool {
+        !matches!(self, AccessMethod::Gin | AccessMethod::Gist)
+    }
 }
 
 impl Index {
@@ -98,7 +118,8 @@ fn entry_of(index: &Index, key: &Key, value: impl Fn(usize) -> Datum) -> Key {
     let mut entry = Key::new();
     let mut has_null = false;
     for &column in &index.columns {
-        let value = value(column);
+        // Of an index that nothing reads an entry is as short as it can be.
+        let value = if index.form.method.is_read() { value(column) } else { Datum::Null };
         has_null |= value.is_null();
         entry.push(&value);
     }

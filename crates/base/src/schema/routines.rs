@@ -43,7 +43,7 @@ mod tests {
     use super::super::{Catalog, SchemaAction, SchemaChange};
     use crate::enumeration::{EnumType, Enumeration, Position};
     use crate::error::SqlResult;
-    use crate::routines::{Language, Parallel, Parameter, ResultOf, Routine, Volatility};
+    use crate::routines::{Estimates, Form, Language, Parallel, Parameter, ResultOf, Routine, Volatility};
     use crate::{DataType, TableId};
 
     fn routine(id: u32, types: &[DataType]) -> Routine {
@@ -59,10 +59,11 @@ mod tests {
             is_strict: false,
             is_leakproof: false,
             parallel: Parallel::Unsafe,
-            cost: None,
-            rows: None,
+            estimates: Estimates::default(),
             body: "SELECT 1".into(),
             is_standard: false,
+            is_definer: false,
+            form: Form::Plain,
         }
     }
 

@@ -29,9 +29,51 @@ pub struct Trigger {
     pub level: Level,
     /// WHEN, as SQL over `old` and `new`.
     pub condition: Option<String>,
+    /// A routine that was made, or what stands for a [`BuiltIn`].
     pub routine: TableId,
     pub arguments: Vec<String>,
     pub firing: Firing,
+}
+
+/// A function of triggers that is there without being made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuiltIn {
+    /// `tsvector_update_trigger`: keeps a column the document of others.
+    DocumentUpdate,
+    /// `tsvector_update_trigger_column`: the same, in the configuration that a column says.
+    DocumentUpdateColumn,
+}
+
+impl BuiltIn {
+    const ALL: [BuiltIn; 2] = [BuiltIn::DocumentUpdate, BuiltIn::DocumentUpdateColumn];
+
+    pub fn named(name: &str) -> Option<BuiltIn> {
+        BuiltIn::ALL.into_iter().find(|built_in| built_in.name() == name)
+    }
+    pub fn name(self) -> &'static str {
+        match self {
+            BuiltIn::DocumentUpdate => "tsvector_update_trigger",
+            BuiltIn::DocumentUpdateColumn => "tsvector_update_trigger_column",
+        }
+    }
+    /// What stands for it as [`Trigger::routine`]: no routine that was made has it.
+    pub fn routine(self) -> TableId {
+        TableId(match self {
+            BuiltIn::DocumentUpdate => 0x3fff_fff0,
+            BuiltIn::DocumentUpdateColumn => 0x3fff_fff1,
+        })
+    }
+    /// `None`: the routine was made.
+    pub fn of_routine(id: TableId) -> Option<BuiltIn> {
+        BuiltIn::ALL.into_iter().find(|built_in| built_in.routine() == id)
+    }
+    /// PostgreSQL's object id.
+    pub fn oid(self) -> u32 {
+        match self {
+            BuiltIn::DocumentUpdate => 3752,
+            BuiltIn::DocumentUpdateColumn => 3753,
+        }
+    }
 }
 
 /// Before a row is written, or at the end of the statement.

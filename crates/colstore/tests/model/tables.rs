@@ -63,6 +63,8 @@ pub fn tables() -> [Table; 2] {
         column("timestamptz", DataType::TimestampTz, false),
         column("uuid", DataType::Uuid, false),
         column("bytea", DataType::Bytea, false),
+        column("tsvector", DataType::TsVector, false),
+        column("tsquery", DataType::TsQuery, false),
         column("time", DataType::Time, false),
         column("interval", DataType::Interval, false),
         column("json", DataType::Json, false),
@@ -133,6 +135,8 @@ pub fn value(rng: &mut Rng, data_type: DataType) -> Datum {
         DataType::Inet => Datum::Inet(inet(&format!("10.0.0.{}", small.unsigned_abs()))),
         DataType::Json => Datum::text(format!("[{small},  {small}]")),
         DataType::Jsonb => Datum::Json(format!("{{\"a\": {small}}}").into()),
+        DataType::TsVector => Datum::text(format!("'täxt':{}", 1 + small.unsigned_abs())),
+        DataType::TsQuery => Datum::text(format!("'täxt' & 'a{}'", small.unsigned_abs())),
         DataType::Array(_) if extreme => Datum::Array(Arc::from([])),
         DataType::Array(_) => Datum::Array(Arc::from([Datum::text(small.to_string()), Datum::Null])),
         DataType::Enum(of) => {

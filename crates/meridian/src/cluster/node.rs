@@ -7,8 +7,8 @@
 use super::change::{self, Stopping};
 use super::coming_back::Home;
 use super::plan::Plan;
-use super::probes::{self, Checks};
-use super::status::{NodeStatus, PeerTold, ReplicaTold};
+use super::probes::{self, Checks, REPLAYING};
+use super::status::{NodeStatus, PeerTold, ReplicaTold, SurvivalTold};
 use crate::connection_threads::ConnectionThreads;
 use crate::database::{self, DataArgs, Refusals};
 use crate::front_end::{self, Beside, Front, FrontEnd};
@@ -20,7 +20,7 @@ use node::request::{RegionState, Request};
 use runtime::tcp::{Life, Lives, Network, TcpLinks, TcpOptions};
 use runtime::{Clock, DataDir, Host};
 use server::auth::Authenticator;
-use session::{Gateway, OldVersions};
+use session::Gateway;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,8 @@ pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow
     plan.database.limits()?;
     let authenticator = Authenticator::new(security.settings(plan.database.listen)?);
     let root_password = security.root_password()?;
-    let _rereads = security::reread_on_hangup(&authenticator, security, plan.database.listen)?;
+    let (ip, nodes) = (plan.database.listen, plan.security.clone());
+    let _rereads = security::reread_on_hangup(&authenticator, security, ip, nodes)?;
     let sql = SocketAddr::new(plan.database.listen, plan.database.port);
     // Ports first: nothing is started if one is taken.
     let threads = ConnectionThreads::start(plan.name())?;
@@ -105,7 +106,7 @@ pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow
     let mut tasks = JoinSet::new();
     let checks = Arc::new(OnceLock::new());
     if let Some(listener) = probes {
-        tasks.spawn(probes::serve(listener, checks_of(&checks)));
+        tasks.spawn(probes::serve(listener, Checks::of_later(&checks)));
     }
     let way_in =
         WayIn { sql, network, threads, authenticator, root_password, data: path.clone(), checks, tasks };
@@ -249,10 +250,7 @@ async fn serve<P: Served>(running: &Arc<Running<P>>, way_in: WayIn) -> anyhow::R
     let is_replaceable = plan.is_replaceable();
     let beside = Beside { is_replaceable, ..Beside::replicas(running.replicas.clone()) };
     let front_end = front.open_one(&running.host, &plan.topology, plan.incarnation(), way_in, beside)?;
-    let limits = OldVersions {
-        bytes_max: plan.database.old_versions_mib << 20,
-        age_max: Duration::from_secs(plan.database.old_versions_age),
-    };
+    let limits = plan.database.old_versions.limits();
     tasks.spawn(session::limit_old_versions(vec![front_end.gateway.clone()], limits));
     prepare(running, &front_end.gateway, root_password).await?;
     running.enters(Phase::Serving);
@@ -452,9 +450,13 @@ impl<P: Served> Running<P> {
 
     fn status(&self) -> NodeStatus {
         let why = self.check_ready().err();
-        let regions = match self.phase() {
-            Phase::Serving | Phase::Draining => self.host.inspect(|served| served.node().regions()),
-            _ => Vec::new(),
+        let (regions, survival) = match self.phase() {
+            Phase::Serving | Phase::Draining => {
+                let regions = self.host.inspect(|served| served.node().regions());
+                let survival = SurvivalTold::of(&self.plan, &regions);
+                (regions, survival)
+            }
+            _ => (Vec::new(), None),
         };
         let region = |health: &txn::engine::RegionHealth| {
             (self.plan.topology.region_name(health.region).to_string(), health.state.name().to_string())
@@ -469,21 +471,11 @@ impl<P: Served> Running<P> {
             starts: self.starts,
             up_s: self.began.elapsed().as_secs(),
             regions: regions.iter().map(region).collect(),
+            survival,
+            certificate_expires: self.plan.security.expires_at(),
             peers: self.links.peers().into_iter().map(PeerTold::from).collect(),
             replicas: self.replicas.told().into_iter().map(ReplicaTold::from).collect(),
         }
-    }
-}
-
-/// What a node answers that goes through its log.
-const REPLAYING: &str = "the node goes through its log";
-
-/// Health checks from before there is a node to ask.
-fn checks_of(node: &Arc<OnceLock<Checks>>) -> Checks {
-    let (live, ready) = (node.clone(), node.clone());
-    Checks {
-        live: Arc::new(move || live.get().map_or(Ok(()), |checks| (checks.live)())),
-        ready: Arc::new(move || ready.get().map_or_else(|| Err(REPLAYING.into()), |checks| (checks.ready)())),
     }
 }
 

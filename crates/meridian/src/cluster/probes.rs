@@ -3,7 +3,7 @@
 //! KEEPS: a check costs a bounded time and memory, whoever asks; an answer that is not 200 says why.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,6 +16,22 @@ pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub struct Checks {
     pub live: Check,
     pub ready: Check,
+}
+
+/// What a node answers that goes through its log.
+pub const REPLAYING: &str = "the node goes through its log";
+
+impl Checks {
+    /// Those of a node, from before there is one to ask: it goes through its log then.
+    pub fn of_later(node: &Arc<OnceLock<Checks>>) -> Checks {
+        let (live, ready) = (node.clone(), node.clone());
+        Checks {
+            live: Arc::new(move || live.get().map_or(Ok(()), |checks| (checks.live)())),
+            ready: Arc::new(move || {
+                ready.get().map_or_else(|| Err(REPLAYING.into()), |checks| (checks.ready)())
+            }),
+        }
+    }
 }
 
 /// A request is read and answered within this.

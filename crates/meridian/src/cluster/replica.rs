@@ -98,7 +98,8 @@ pub async fn run(plan: Plan, security: &SecurityArgs) -> anyhow::Result<()> {
     let name = plan.replica.clone().context("a replica has a name")?;
     plan.database.limits()?;
     let authenticator = Authenticator::new(security.settings(plan.database.listen)?);
-    let _rereads = security::reread_on_hangup(&authenticator, security, plan.database.listen)?;
+    let (ip, nodes) = (plan.database.listen, plan.security.clone());
+    let _rereads = security::reread_on_hangup(&authenticator, security, ip, nodes)?;
     // Ports first: nothing is started if one is taken.
     let threads = ConnectionThreads::start(&name)?;
     let sql = SocketAddr::new(plan.database.listen, plan.database.port);

@@ -1,7 +1,9 @@
 //! How the nodes of a cluster are, asked of each over its own port.
 
 use super::operator::{Operator, OperatorArgs};
+use super::plan::Plan;
 use anyhow::bail;
+use node::request::{RegionHealth, Survival};
 use runtime::tcp::ask::ask;
 use runtime::tcp::{PeerStatus, Purpose};
 use serde::{Deserialize, Serialize};
@@ -22,9 +24,50 @@ pub struct NodeStatus {
     pub up_s: u64,
     /// Each region's state, as far as this node can tell.
     pub regions: Vec<(String, String)>,
+    /// How many more of them may be lost; nothing while the node serves nobody.
+    #[serde(default)]
+    pub survival: Option<SurvivalTold>,
+    /// When the certificate that it shows to other nodes expires; nothing without TLS.
+    #[serde(default)]
+    pub certificate_expires: Option<String>,
     pub peers: Vec<PeerTold>,
     /// Of its region, in processes of their own.
     pub replicas: Vec<ReplicaTold>,
+}
+
+/// Whether transactions go on without more regions, as `SHOW SURVIVAL` tells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SurvivalTold {
+    /// K as configured.
+    pub survive: u8,
+    /// So many of the regions that are up may be lost at a time; nothing if the engine cannot tell.
+    pub may_still_be_lost: Option<u64>,
+    pub if_one_more_is_lost: String,
+}
+
+impl SurvivalTold {
+    /// `regions`: how each of them is.
+    pub fn of(plan: &Plan, regions: &[RegionHealth]) -> Option<SurvivalTold> {
+        let (engine, survive) = (plan.database.engine().ok()?, plan.database.survive);
+        let count = plan.topology.regions().count();
+        let service = Survival::of(engine, usize::from(survive), count, regions).service;
+        Some(SurvivalTold {
+            survive,
+            may_still_be_lost: service.may_be_lost,
+            if_one_more_is_lost: service.if_one_more,
+        })
+    }
+
+    /// In one line.
+    fn text(&self) -> String {
+        let more = match self.may_still_be_lost {
+            None => "this node cannot tell how many more regions may be lost".to_string(),
+            Some(0) => "no more regions may be lost".to_string(),
+            Some(1) => "1 more region may be lost".to_string(),
+            Some(more) => format!("{more} more regions may be lost"),
+        };
+        format!("survives {}; {more}. With one more lost: {}", self.survive, self.if_one_more_is_lost)
+    }
 }
 
 /// A replica as its region's node sees it.
@@ -149,6 +192,12 @@ fn print(asked: &Asked) {
         "{:<16} {:<21} {state}; start {}, up {} s, SQL on {}, version {}",
         asked.node, asked.address, status.starts, status.up_s, status.sql, status.program
     );
+    if let Some(expires) = &status.certificate_expires {
+        println!("{:<16} its certificate for other nodes expires at {expires}", "");
+    }
+    if let Some(survival) = &status.survival {
+        println!("{:<16} {}", "", survival.text());
+    }
     for peer in &status.peers {
         let way = match (peer.round_trip_ms, &peer.why) {
             (Some((latest, least)), _) => format!("round trip {latest:.2} ms (least {least:.2})"),

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A directory that is gone when the test is.
-struct Directory(PathBuf);
+pub struct Directory(pub PathBuf);
 
 impl Directory {
-    fn new(name: &str) -> Directory {
+    pub fn new(name: &str) -> Directory {
         let path = std::env::temp_dir().join(format!("meridian-{}-{name}", std::process::id()));
         _ = std::fs::remove_dir_all(&path);
         Directory(path)
     }
-    fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         self.0.to_str().expect("a plain name")
     }
 }

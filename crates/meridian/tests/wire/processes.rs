@@ -388,6 +388,70 @@ fn certificates_are_never_overwritten_and_keys_are_their_owners_only() {
     assert!(open.contains("--listen 0.0.0.0 is reached from other machines"), "{open}");
 }
 
+/// Asks each node, as the operator: when its certificate expires, and whether it sends to all others.
+fn told_of_certificates(processes: &Processes) -> Vec<(String, bool)> {
+    let config = processes.config(2);
+    let status = meridian(&["cluster", "status", "--config", &config, "--client", "root", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+    let of = |node: &serde_json::Value| {
+        let status = &node["status"];
+        let sends =
+            status["peers"].as_array().is_some_and(|all| all.iter().all(|peer| peer["sends"] == true));
+        (status["certificate_expires"].as_str().unwrap_or_default().to_string(), sends)
+    };
+    told.as_array().expect("a list").iter().map(of).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nodes_certificate_is_read_again_on_hangup() {
+    let mut processes = Processes::init("hangup");
+    (0..3).for_each(|n| processes.start(n));
+    (0..3).for_each(|n| processes.wait_ready(n));
+    let hang_up = |processes: &Processes| {
+        let process = processes.children[0].as_ref().expect("it runs").id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &process]).status().expect("kill is there").success());
+    };
+    let until = |processes: &Processes, is_so: &dyn Fn(&[(String, bool)]) -> bool| {
+        let begin = Instant::now();
+        loop {
+            let told = told_of_certificates(processes);
+            if is_so(&told) {
+                return told;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{told:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let all_send = |told: &[(String, bool)]| told.iter().all(|(_, sends)| *sends);
+    let before = until(&processes, &all_send)[0].0.clone();
+    assert!(before.ends_with(" UTC"), "{before}");
+
+    // One that cannot be read leaves the old one in use, also for connections that are made afterwards.
+    let [certificate, key] = ["crt", "key"].map(|end| format!("{}/node.us.{end}", processes.certs()));
+    std::fs::write(&certificate, "nothing").unwrap();
+    hang_up(&processes);
+    std::thread::sleep(Duration::from_millis(200));
+    processes.kill(1);
+    processes.start(1);
+    processes.wait_ready(1);
+    assert_eq!(until(&processes, &all_send)[0].0, before);
+
+    // A new one is shown from then on.
+    for path in [&certificate, &key] {
+        std::fs::remove_file(path).unwrap();
+    }
+    let made = meridian(&["cert", "create-node", "us", "--days", "20", "--certs", &processes.certs()]);
+    assert!(made.status.success(), "{}", said(&made));
+    hang_up(&processes);
+    until(&processes, &|told| told[0].0 != before);
+    processes.kill(1);
+    processes.start(1);
+    processes.wait_ready(1);
+    until(&processes, &all_send);
+    let us = processes.session(0).await;
+    run_in_the_end(&us, "CREATE TABLE t (id int PRIMARY KEY)").await;
+}
+
 #[test]
 fn a_command_whose_output_nobody_reads_ends_without_a_word() {
     let certs = std::env::temp_dir().join(format!("meridian-{}-unread", std::process::id()));

@@ -3,6 +3,7 @@
 use crate::clocks::{Demo, until};
 use crate::server::*;
 use std::process::Command;
+use tokio_postgres::Client;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_region_alone_is_a_whole_database() {
@@ -148,6 +149,45 @@ async fn a_removed_region_is_shown_and_comes_back() {
             }
         })
         .await;
+    }
+}
+
+/// Waits until `SHOW SURVIVAL` tells of both guarantees which regions are not up, and of each how many more may be lost.
+async fn until_survival(client: &Client, not_up: &str, more: [&str; 2]) {
+    let wanted = more.map(|more| vec![not_up.to_string(), more.to_string()]);
+    until("what may be lost", client, "SHOW SURVIVAL", |answer| {
+        let cells = |row: &String| row.split('|').skip(5).take(2).map(str::to_string).collect::<Vec<_>>();
+        answer.as_ref().is_ok_and(|told| told.iter().map(cells).eq(wanted.iter().cloned()))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_many_more_regions_may_be_lost_is_told() {
+    for (engine, state, kept) in [("caerus", "taken over", "0"), ("geogauss", "removed", "1")] {
+        let mut demo = Demo::start(&["--engine", engine, "--survive", "1"]);
+        let us = demo.session(0).await;
+        until_survival(&us, "", ["1", "1"]).await;
+        let told = rows(&us, "SHOW SURVIVAL").await.unwrap();
+        let begin = format!("answered transactions are kept|{engine}|1|3|");
+        assert!(told.len() == 2 && told[0].starts_with(&begin), "{told:?}");
+        demo.type_in("kill eu");
+        until_survival(&us, &format!("eu ({state})"), [kept, "0"]).await;
+        demo.type_in("heal eu");
+        until_survival(&us, "", ["1", "1"]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn engines_that_survive_no_loss_tell_what_stops() {
+    for (engine, says) in [("perseus", "wait until it is back"), ("caerus", "every DDL statement")] {
+        let server = Server::start_with(&["--engine", engine], 3);
+        let client = server.session(0).await;
+        let told = rows(&client, "SHOW SURVIVAL").await.unwrap();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told.iter().all(|row| row.contains(&format!("|{engine}|0|3|"))), "{told:?}");
+        assert!(told[1].starts_with("transactions go on|") && told[1].contains(says), "{told:?}");
+        assert!(told.iter().all(|row| row.split('|').nth(6) == Some("0")), "{told:?}");
     }
 }
 

@@ -34,6 +34,18 @@ async fn a_small_run_loads_measures_and_reports_and_its_joins_lose_no_row() {
         "--sample",
         "5000",
         "--check",
+        "--cardinality-at",
+        "1s",
+        "--frontier",
+        "300ms",
+        "--frontier-tp",
+        "1",
+        "--frontier-threads",
+        "1",
+        "--most-streams",
+        "300ms",
+        "--most-streams-limit",
+        "2",
     ];
     vodka::run(with(&run)).await.unwrap();
     let summary = std::fs::read_to_string(out.join("summary.json")).unwrap();
@@ -42,11 +54,16 @@ async fn a_small_run_loads_measures_and_reports_and_its_joins_lose_no_row() {
     assert!(summary["checks"].as_array().unwrap().iter().all(|check| check["violations"] == 0), "{summary}");
     // One server with one copy: whatever was answered before a query is in it.
     assert_eq!((&summary["freshness_ms"]["p99"], &summary["missing_rows"]), (&0.0.into(), &0.into()));
+    assert_eq!(summary["hattrick_ms"]["p99"], 0.0, "{summary}");
     let queries = summary["queries"].as_array().unwrap();
     assert!(queries.len() == 22 && queries.iter().all(|q| q["cardinality_error"].is_number()), "{summary}");
     let run = std::fs::read_to_string(out.join("run.json")).unwrap();
     let run: serde_json::Value = serde_json::from_str(&run).unwrap();
     assert!(run["sync"]["probes"] == 3 && run["sync"]["given_up"] == 0, "{}", run["sync"]);
+    assert!(run["cardinality_during"].as_array().is_some_and(|list| list.len() == 1), "{run}");
+    assert!(run["most_streams"]["trials"].as_array().is_some_and(|list| !list.is_empty()), "{run}");
+    let csv = std::fs::read_to_string(out.join("frontier.csv")).unwrap();
+    assert!(csv.lines().count() == 4 && csv.contains("\n0,1,0.000,") && csv.contains("\n1,0,"), "{csv}");
     let csv = std::fs::read_to_string(out.join("result.csv")).unwrap();
     assert!(
         csv.starts_with("run,elapsed,latency,dblatency,ttype,rbk,dskipped,error\n")
@@ -58,6 +75,8 @@ async fn a_small_run_loads_measures_and_reports_and_its_joins_lose_no_row() {
     // Another size is refused, and what is half loaded too.
     let other = vodka::run(with(&["--warehouses", "2"])).await.unwrap_err().to_string();
     assert!(other.contains("holds 1 warehouses, not 2"), "{other}");
+    let other = vodka::run(with(&["--seed", "7"])).await.unwrap_err().to_string();
+    assert!(other.contains("holds rows of seed 1, not 7"), "{other}");
     let client = server.session(0).await;
     oracle(&client).await;
     all_queries_have_the_same_answers_over_rows_and_over_columns(&client).await;

@@ -3,9 +3,11 @@
 //! KEEPS: a checkpoint is the engine's image and the rows as of one moment, which are made a block at a time while the node
 //! goes on: what is applied after it began is left out, and old versions stay until it is over. Columns, streams, reads
 //! and row locks are not in it: columns are filled from rows, whoever follows a stream gets a copy, and clients were
-//! disconnected.
+//! disconnected. What older programs wrote is read as far as `base::codec` reads it; anything else is refused before a part of
+//! the node sees it.
 
 use super::*;
+use base::codec::{self, DecodeError};
 use base::process::{CheckpointBlock, CheckpointEnded, Record, Recorded, Unreadable};
 use std::collections::VecDeque;
 use txn::engine::Executor;
@@ -30,6 +32,20 @@ pub(super) struct Recording {
 pub(super) fn of_engine(record: txn::engine::Record) -> Record {
     let txn::engine::Record { kind, version, payload } = record;
     Record { owner: ENGINE, kind, version, payload }
+}
+
+/// Errors: the beginning of what was encoded is of a version that this program does not read, and what reads it.
+fn check_version(encoded: &[u8]) -> Result<(), Unreadable> {
+    let way_over = |error: &DecodeError| match error {
+        DecodeError::Version { found } if *found < codec::OLDEST => format!(
+            ". Builds that read version {found} open this directory: start one, take the database over with `meridian backup \
+             create`, and restore it into an empty directory of this build with `meridian backup restore`"
+        ),
+        DecodeError::Version { .. } => ". A later build wrote it; start that one".to_string(),
+        _ => String::new(),
+    };
+    let checked = codec::version_of(encoded);
+    checked.map(|_| ()).map_err(|error| Unreadable(format!("{error}{}", way_over(&error))))
 }
 
 impl<E: Engine> Node<E> {
@@ -87,8 +103,14 @@ impl<E: Engine> Recorded for Node<E> {
 
     fn restore(&mut self, block: CheckpointBlock) -> Result<(), Unreadable> {
         match block {
-            CheckpointBlock::State(bytes) => self.told.recording.taken.extend(bytes),
+            CheckpointBlock::State(bytes) => {
+                if self.told.recording.taken.is_empty() {
+                    check_version(&bytes)?;
+                }
+                self.told.recording.taken.extend(bytes);
+            }
             CheckpointBlock::Rows(partition, bytes) => {
+                check_version(&bytes)?;
                 if !self.topology.holds(self.id, partition) {
                     return Err(Unreadable(format!("{partition} does not live at {}", self.id)));
                 }
@@ -103,10 +125,34 @@ impl<E: Engine> Recorded for Node<E> {
         if owner != ENGINE {
             return Err(Unreadable(format!("a record of owner {owner}, kind {kind}, version {version}")));
         }
+        check_version(&payload)?;
         self.engine.replay(txn::engine::Record { kind, version, payload }, &mut self.data)
     }
     fn recovered(&mut self) -> Result<Time, Unreadable> {
         self.take_state()?;
         Ok(self.engine.recovered())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_is_refused_with_what_reads_it() {
+        for version in codec::READS {
+            check_version(&[version, 0]).expect("it is read");
+        }
+        let said = |version: u8| check_version(&[version, 0]).unwrap_err().to_string();
+        let reads = format!("this program reads versions {} to {}. ", codec::OLDEST, codec::VERSION);
+        let older = said(codec::OLDEST - 1);
+        assert!(older.starts_with(&format!("format version {}; {reads}", codec::OLDEST - 1)), "{older}");
+        assert!(
+            older.contains("Builds that read version") && older.contains("meridian backup create"),
+            "{older}"
+        );
+        let newer = said(codec::VERSION + 1);
+        assert!(newer.ends_with(&format!("{reads}A later build wrote it; start that one")), "{newer}");
+        assert_eq!(check_version(&[]).unwrap_err().to_string(), "no bytes");
     }
 }

@@ -37,6 +37,21 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 }
 
 impl Security {
+    /// Reads certificates again, where there are any; see [`Tls::reread`]. Errors: they cannot be used, and those from before
+    /// stay in use.
+    pub fn reread(&self) -> Result<(), String> {
+        match self {
+            Security::Plain => Ok(()),
+            Security::Tls(tls) => tls.reread(),
+        }
+    }
+    /// When the own certificate expires; `None`: there is none.
+    pub fn expires_at(&self) -> Option<String> {
+        match self {
+            Security::Plain => None,
+            Security::Tls(tls) => tls.expires_at(),
+        }
+    }
     /// Connects to a node. With TLS it is that node, by its certificate.
     pub(super) async fn connect(&self, node: &str, address: &str) -> io::Result<Box<dyn Stream>> {
         let stream = TcpStream::connect(address).await?;

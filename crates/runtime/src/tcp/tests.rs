@@ -1,5 +1,6 @@
 //! Two nodes over real connections, and others that want to be taken for them.
 
+mod certificates;
 mod replicas;
 
 use super::*;
@@ -47,6 +48,7 @@ impl Process for Counter {
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     root: rustls::pki_types::CertificateDer<'static>,
+    root_pem: String,
 }
 
 impl Authority {
@@ -55,8 +57,9 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
         params.distinguished_name.push(DnType::CommonName, name);
-        let root = params.self_signed(&key).unwrap().der().clone();
-        Authority { issuer: Issuer::new(params, key), root }
+        let root = params.self_signed(&key).unwrap();
+        let (root, root_pem) = (root.der().clone(), root.pem());
+        Authority { issuer: Issuer::new(params, key), root, root_pem }
     }
     fn tls(&self, owner: Owner) -> Security {
         let key = KeyPair::generate().unwrap();

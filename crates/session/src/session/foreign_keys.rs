@@ -166,7 +166,12 @@ impl Session {
                 for change in here() {
                     let Some(after) = &change.after else { continue };
                     let same = |before: &Arc<Vec<Datum>>| key.columns.iter().all(|c| before[*c] == after[*c]);
-                    if !change.before.as_ref().is_some_and(same) {
+                    // A row that comes from another partition had not this key there.
+                    let had = match change.before.as_ref().filter(|before| same(before)) {
+                        Some(before) => key.is_of(before)?,
+                        None => false,
+                    };
+                    if !had {
                         asked.extend(reference.asked(after)?);
                     }
                 }
@@ -294,28 +299,31 @@ impl Session {
         let count = if is_narrow { targets.len() } else { REFERENCES_MAX + 1 };
         let reached = self.reached_by(child, paths, count)?;
         let is_one = targets.len() == 1;
-        let columns = sorted(&key.columns);
+        let columns = reference.deciding();
+        let of_partition = key.partition.as_ref().map(|of| of.condition.clone());
         let wanted = Wanted {
             table: child,
             index: index.as_ref(),
             reached: &reached,
-            filter: conjoin(conditions).filter(|_| is_one),
+            filter: conjoin(conditions.into_iter().chain(of_partition)).filter(|_| is_one),
             descending: false,
             limit: (is_one && !to_write).then_some(1),
             columns: Some(&columns).filter(|_| !to_write),
             is_rewritten: to_write,
         };
-        let mut rows = match to_write {
+        let rows = match to_write {
             true => self.read_locked(&wanted, Contended::Wait).await?,
             false => self.read_seen(&wanted).await?,
         };
-        let mut seen = BTreeSet::new();
-        rows.retain(|row| {
+        let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
+        for row in rows {
             let values = key.reference(&row.values).and_then(|v| reference.as_referenced(&v));
-            values.is_some_and(|values| targets.contains_key(&Key::of(&values)))
-                && seen.insert(row.key.clone())
-        });
-        Ok(rows)
+            let references = values.is_some_and(|values| targets.contains_key(&Key::of(&values)));
+            if references && key.is_of(&row.values)? && seen.insert(row.key.clone()) {
+                found.push(row);
+            }
+        }
+        Ok(found)
     }
 
     /// What is lowered of the catalog's own texts.
@@ -357,7 +365,7 @@ impl Session {
             let Some(key) = table.foreign.own.iter().find(|key| key.name == name) else { continue };
             let reference = Reference::of(&catalog, table, key)?;
             let reached = self.reached_by(table, std::iter::empty(), usize::MAX)?;
-            let columns = sorted(&key.columns);
+            let columns = reference.deciding();
             let wanted = Wanted {
                 table,
                 index: None,
@@ -390,7 +398,11 @@ impl Session {
         let when = |key: &ForeignKey| if key.timing == Timing::Deferred { ", at COMMIT" } else { "" };
         let mut lines = Vec::new();
         let takes = is_new || changed.is_some();
-        for key in table.foreign.own.iter().filter(|key| takes && touches(&key.columns)) {
+        let decides = |key: &ForeignKey| {
+            let columns: Vec<usize> = key.deciding_columns().into_iter().collect();
+            touches(&columns)
+        };
+        for key in table.foreign.own.iter().filter(|key| takes && decides(key)) {
             let parent = catalog.table(key.table).map_or("?", |t| t.name.as_str());
             let name = &key.name;
             lines.push(format!(

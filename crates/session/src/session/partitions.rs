@@ -103,6 +103,13 @@ impl Session {
         for target in &truncate.table_names {
             let path = &self.settings.search_path;
             let relation = sql::names::find_relation(catalog, path, &self.database.name, &target.name);
+            let divided = relation.map(Relation::shape).is_some_and(|shape| shape.partitioning.is_some());
+            if target.only && divided {
+                let told = "cannot truncate only a partitioned table";
+                return Err(SqlError::new(SqlState(*b"42809"), told).hint(
+                    "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.",
+                ));
+            }
             let Some(Relation::View(view)) = relation.filter(|_| !catalog.views.is_empty()) else { continue };
             let Some(root) = sql::partitions::root(catalog, view.shape.id) else { continue };
             if view.partition.is_none() {

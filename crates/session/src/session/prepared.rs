@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::plan::{self, Plan};
+use super::roles::PlannedFor;
 use base::error::SqlResult;
 use base::schema::Catalog;
 use base::{DataType, Datum};
@@ -40,7 +41,7 @@ struct Planned {
     catalog: Arc<Catalog>,
     /// The catalog is an open transaction's own: its version may come to mean another.
     is_own: bool,
-    settings_epoch: u64,
+    planned_for: PlannedFor,
     reads_here: bool,
     isolation: &'static str,
     plan: Arc<Plan>,
@@ -79,7 +80,7 @@ impl Prepared {
         let planned = Planned {
             catalog: catalog.clone(),
             is_own: session.has_own_catalog(),
-            settings_epoch: session.settings.epoch,
+            planned_for: session.planned_for(),
             reads_here: session.reads_here(),
             isolation: session.isolation(),
             plan: Arc::new(plan),
@@ -133,7 +134,7 @@ impl Prepared {
     /// The plan for today's catalog and these values of its parameters.
     pub(super) fn plan(&self, session: &Session, values: &[Datum]) -> SqlResult<Arc<Plan>> {
         let catalog = session.catalog();
-        let epoch = session.settings.epoch;
+        let planned_for = session.planned_for();
         let statement = self.statement.as_ref().expect("only statements are planned");
         let now = |p: &ParameterType| sql::user_types::now(&catalog, p.data_type);
         let types: Vec<DataType> = self.parameters.iter().map(now).collect();
@@ -150,7 +151,7 @@ impl Prepared {
         if let Some(planned) = planned.as_ref()
             && (Arc::ptr_eq(&planned.catalog, &catalog)
                 || (!planned.is_own && !is_own && planned.catalog.version == catalog.version))
-            && planned.settings_epoch == epoch
+            && planned.planned_for == planned_for
             && planned.reads_here == reads_here
             && planned.isolation == isolation
         {
@@ -166,8 +167,7 @@ impl Prepared {
         self.refuse_other_columns(&plan)?;
         let catalog = catalog.clone();
         let plan_of = plan.clone();
-        *planned =
-            Some(Planned { catalog, is_own, settings_epoch: epoch, reads_here, isolation, plan: plan_of });
+        *planned = Some(Planned { catalog, is_own, planned_for, reads_here, isolation, plan: plan_of });
         Ok(plan)
     }
 

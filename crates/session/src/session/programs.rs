@@ -22,6 +22,7 @@ use super::turns::Turn;
 use crate::response::{Notice, Response};
 use analytics::RowsMemory;
 use base::error::SqlResult;
+use base::roles::{Object, RoleId};
 use base::routines::{ResultOf, Routine};
 use base::{Datum, SqlError, SqlState, TableId};
 pub(super) use calls::{plan_call_or_do, plan_calls};
@@ -45,7 +46,16 @@ pub(super) struct Programs {
     compiled: BTreeMap<TableId, Arc<Compiled>>,
     /// Programs that wait for others.
     depth: usize,
+    /// Whom the session acts as within a function that is SECURITY DEFINER.
+    acting: Option<Acting>,
     triggers: triggers::OfTriggers,
+}
+
+/// The owner of a function that is SECURITY DEFINER.
+#[derive(Clone)]
+pub(super) struct Acting {
+    pub role: RoleId,
+    pub name: String,
 }
 
 /// What a function gave back.
@@ -60,12 +70,13 @@ fn too_deep() -> SqlError {
         .detail(format!("Functions may call each other {DEPTH_MAX} times."))
 }
 
-/// Counts a program that runs. A cancel drops what counts it, wherever it is.
-struct Level<'a>(&'a mut Session);
+/// Counts a program that runs, and knows whom the session acted as before. A cancel drops it, wherever the program is.
+struct Level<'a>(&'a mut Session, Option<Acting>);
 
 impl Drop for Level<'_> {
     fn drop(&mut self) {
         self.0.prepared.programs.depth -= 1;
+        self.0.prepared.programs.acting = self.1.take();
     }
 }
 
@@ -136,6 +147,20 @@ impl Session {
         Ok(Returned { rows })
     }
 
+    /// Whom the session acts as within a function that is SECURITY DEFINER.
+    pub(super) fn acting_owner(&self) -> Option<&Acting> {
+        self.prepared.programs.acting.as_ref()
+    }
+
+    /// Acts as the owner of a function that is SECURITY DEFINER, until its level ends.
+    fn act_for(&mut self, compiled: &Compiled) {
+        let Some(routine) = compiled.routine.as_ref().filter(|routine| routine.is_definer) else { return };
+        let catalog = self.catalog();
+        let role = catalog.roles.owner_of(&Object::Relation(routine.id));
+        let name = catalog.roles.roles.get(&role).map(|role| role.name.clone()).unwrap_or_default();
+        self.prepared.programs.acting = Some(Acting { role, name });
+    }
+
     fn of_triggers(&mut self) -> &mut triggers::OfTriggers {
         &mut self.prepared.programs.triggers
     }
@@ -159,8 +184,10 @@ impl Session {
         run: Run,
     ) -> SqlResult<(Outcome, Vec<Vec<Datum>>)> {
         self.prepared.programs.depth += 1;
-        let level = Level(self);
+        let before = self.prepared.programs.acting.clone();
+        let level = Level(self, before);
         let session = &mut *level.0;
+        session.act_for(compiled);
         let mut savepoints = 0;
         let driven = session.drive(compiled, run, &mut savepoints).await;
         // What is left of a program that has failed.
@@ -289,6 +316,7 @@ fn width(session: &Session, compiled: &Compiled) -> usize {
             let catalog = session.catalog();
             catalog.relation(*id).map_or(1, |relation| relation.shape().visible_columns().count())
         }
+        ResultOf::Record(columns) => columns.len(),
         _ => 1,
     }
 }

@@ -39,12 +39,18 @@ impl Login {
     }
 }
 
+/// The epoch of the settings, and the owner of the function that the session acts for.
+pub(super) type PlannedFor = (u64, Option<RoleId>);
+
 /// No role has this id.
 const NOBODY: RoleId = RoleId(u32::MAX);
 
 impl Session {
     /// The name of the role that acts.
     pub(super) fn current_user(&self) -> &str {
+        if let Some(owner) = self.acting_owner() {
+            return &owner.name;
+        }
         match self.settings.get(ROLE) {
             "none" => self.settings.get(SESSION_USER),
             role => role,
@@ -57,6 +63,9 @@ impl Session {
             return Arc::new(Standing { role: ROOT, is_superuser: true, has: BTreeSet::from([ROOT]) });
         }
         let (catalog, epoch) = (self.catalog(), self.settings.epoch);
+        if let Some(owner) = self.acting_owner() {
+            return Arc::new(catalog.roles.standing(owner.role));
+        }
         let mut known = self.login.standing.lock().expect("nobody fails while holding it");
         if let Some(known) = known.as_ref()
             && known.epoch == epoch
@@ -71,6 +80,11 @@ impl Session {
         let standing = Arc::new(standing);
         *known = Some(Known { roles: catalog.roles.clone(), epoch, standing: standing.clone() });
         standing
+    }
+
+    /// What plans depend on beside the catalog.
+    pub(super) fn planned_for(&self) -> PlannedFor {
+        (self.settings.epoch, self.acting_owner().map(|owner| owner.role))
     }
 
     fn authenticated(&self, roles: &Roles) -> Option<RoleId> {
@@ -111,6 +125,9 @@ impl Session {
             })
         };
         let forbidden = |message| Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        if self.acting_owner().is_some() {
+            return forbidden(format!("cannot set parameter \"{setting}\" within security-definer function"));
+        }
         if setting == SESSION_USER {
             if name == self.login.user {
                 return Ok(());

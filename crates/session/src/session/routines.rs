@@ -5,11 +5,12 @@
 //! and what one of them wrote the next one reads.
 
 use super::Session;
-use super::plan::{Plan, Planner, RoutinePlan, lookup_of};
+use super::plan::{Plan, Planner, RoutinePlan, lookup_of, names_of};
 use super::write::Written;
 use crate::response::Response;
 use analytics::Context;
 use base::error::{SqlError, SqlResult};
+use base::roles::Object;
 use base::routines::{Language, ResultOf, Routine, TypeOf};
 use base::{DataType, Datum};
 use sql::lower::scope::ParameterTypes;
@@ -63,10 +64,11 @@ impl RoutinePlan {
             return Ok(None);
         }
         let lookup = lookup_of(context);
-        if routine.result == ResultOf::Trigger {
+        if routine.result == ResultOf::Trigger || routine.aggregate().is_some() {
             return Ok(None);
         }
         if !matches!(routine.result, ResultOf::Void | ResultOf::Procedure)
+            && !routine.is_definer
             && let Some(query) = expand::single_query(lookup, &routine)?
         {
             // Rows come in the order of the body where nothing stands around the call.
@@ -94,10 +96,14 @@ impl RoutinePlan {
         let mut all = body::statements(lookup.catalog, lookup.search_path, lookup.database, &routine)?;
         body::refuse_others(&all)?;
         body::put_types(&mut all, &routine)?;
+        // What it does is held against the privileges of its owner if it is SECURITY DEFINER.
+        let owner = routine.is_definer.then(|| context.as_owner_of(&Object::Relation(routine.id)));
+        let own = owner.as_ref().unwrap_or(context);
+        let own_check = names_of(own);
         let mut statements = Vec::with_capacity(all.len());
         for statement in &all {
-            check.statement(statement)?;
-            statements.push(plan(context, statement, &mut types.clone())?);
+            own_check.statement(statement)?;
+            statements.push(plan(own, statement, &mut types.clone())?);
         }
         let word = statements.iter().find_map(Plan::verb);
         let arguments = match arguments_of(check, &called.resolved)? {
@@ -249,7 +255,8 @@ fn columns(
         column.name.clone_from(item);
     }
     if let Some(alias) = &called.alias {
-        if let ([column], true) = (columns.as_mut_slice(), is_scalar) {
+        let takes_alias = is_scalar && routine.output_name().is_none();
+        if let ([column], true) = (columns.as_mut_slice(), takes_alias) {
             column.name = names::fold(&alias.name);
         }
         for (column, given) in columns.iter_mut().zip(&alias.columns) {
@@ -282,7 +289,7 @@ impl Session {
         let returned = match &plan.routine.result {
             ResultOf::Procedure | ResultOf::Trigger => Vec::new(),
             ResultOf::Void => vec![vec![if is_null { Datum::Null } else { Datum::text("") }]],
-            ResultOf::One(_) | ResultOf::RowOf(_) => {
+            ResultOf::One(_) | ResultOf::RowOf(_) | ResultOf::Record(_) => {
                 let nulls = || vec![Datum::Null; plan.result.len()];
                 vec![rows.into_iter().next().unwrap_or_else(nulls)]
             }

@@ -259,6 +259,7 @@ impl Settings {
             "standard_conforming_strings" if boolean(value) != Some(true) => {
                 return Err(SqlError::unsupported("standard_conforming_strings = off"));
             }
+            "default_text_search_config" => shown = search_config(value).ok_or_else(invalid)??.into(),
             _ if without_effect(name, value) == Some(false) => return Err(invalid()),
             name if let Some(taken) = planning::shown(name, value) => shown = taken.ok_or_else(invalid)?,
             // What is given is shown, not what is asked for.
@@ -406,6 +407,17 @@ pub fn parse_token(text: &str) -> Option<Token> {
         token.positions.insert(partition, base::LogPosition(position.parse().ok()?));
     }
     Some(token)
+}
+
+/// The configuration of full-text search for calls that name none; `None` if there is none of this name. Errors: 0A000 for
+/// another one than the usual one.
+fn search_config(value: &str) -> Option<SqlResult<&'static str>> {
+    match base::text_search::Configuration::named(value) {
+        Ok(base::text_search::Configuration::English) => Some(Ok(sql::text_search::DEFAULT_CONFIG)),
+        Err(error) if error.state == SqlState::UNDEFINED_OBJECT => None,
+        _ => Some(Err(SqlError::unsupported(format!("default_text_search_config = {value}"))
+            .hint("Name the configuration in calls: to_tsvector('simple', …)."))),
+    }
 }
 
 /// Whether a value can be given to a setting of something that is not here: functions, policies, other ways of

@@ -22,6 +22,7 @@ pub(super) fn columns(statement: &Statement) -> Option<Arc<Vec<Column>>> {
             }
             match name.as_str() {
                 CLOCKS => Some(Arc::new(clock_columns())),
+                SURVIVAL => Some(Arc::new(survival_columns())),
                 OUTCOME => texts(&[OUTCOME]),
                 "all" => texts(&["name", "setting", "description"]),
                 name => texts(&[&Settings::canonical(name).unwrap_or(name.into())]),
@@ -44,6 +45,22 @@ pub(super) fn clock_columns() -> Vec<Column> {
         Column::new("peer_ahead_at_most_ms", DataType::Double),
         Column::new("measured_ms_ago", DataType::Double),
         Column::new("state", DataType::Text),
+    ]
+}
+
+/// `SHOW SURVIVAL`: how many more regions may be lost.
+pub(super) const SURVIVAL: &str = "survival";
+
+pub(super) fn survival_columns() -> Vec<Column> {
+    vec![
+        Column::new("guarantee", DataType::Text),
+        Column::new("engine", DataType::Text),
+        Column::new("survive", DataType::BigInt),
+        Column::new("regions", DataType::BigInt),
+        Column::new("up", DataType::BigInt),
+        Column::new("not_up", DataType::Text),
+        Column::new("may_still_be_lost", DataType::BigInt),
+        Column::new("if_one_more_is_lost", DataType::Text),
     ]
 }
 

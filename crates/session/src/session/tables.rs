@@ -186,7 +186,7 @@ impl Session {
             let Some(shape) = found.map(base::views::Relation::shape) else { continue };
             let rights = catalog.roles.rights(&standing, &Object::Relation(shape.id)).held;
             if !standing.is_superuser && (rights & enough).is_empty() {
-                return Err(sql::privileges::denied(sql::privileges::kind(shape), &shape.name));
+                return Err(sql::privileges::denied(sql::privileges::kind(&catalog, shape), &shape.name));
             }
             named.push(shape.id);
         }

@@ -5,7 +5,7 @@ use super::foreign_keys::SetConstraints;
 use super::named::{OUTCOME, REQUEST};
 use super::roles::{ROLE, SESSION_USER};
 use super::settings::{self, Settings};
-use super::shapes::{CLOCKS, clock_columns, shown_name};
+use super::shapes::{CLOCKS, SURVIVAL, clock_columns, shown_name, survival_columns};
 use super::{Prepared, Session, zoned};
 use crate::response::{Response, RowStream, Rows};
 use base::error::{SqlResult, SqlState};
@@ -421,6 +421,8 @@ impl Session {
             (super::shapes::latency_columns(), self.expected_latency(variable)?)
         } else if name == CLOCKS {
             (clock_columns(), self.clocks().await?)
+        } else if name == SURVIVAL {
+            (survival_columns(), self.survival()?)
         } else if name == OUTCOME {
             let outcome = self.request_outcome().await?;
             (vec![Column::new(OUTCOME, DataType::Text)], vec![vec![Datum::text(outcome)]])

@@ -63,11 +63,12 @@ impl DdlContext<'_> {
         }
         let table = match self.find_table(&alter.name) {
             Err(e) if alter.if_exists => {
-                ddl.notices.push((SqlState::SUCCESSFUL, format!("{}, skipping", e.message)));
+                ddl.notice(SqlState::SUCCESSFUL, format!("{}, skipping", e.message));
                 return Ok(ddl);
             }
             found => found?,
         };
+        self.refuse_only(table, alter)?;
         if let [Operation::SetOptionsParens { options }] = alter.operations.as_slice() {
             return placement::set_options(self, table, options);
         }
@@ -120,7 +121,7 @@ impl DdlContext<'_> {
                     if !if_not_exists {
                         return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
                     }
-                    ddl.notices.push((SqlState::DUPLICATE_COLUMN, format!("{message}, skipping")));
+                    ddl.notice(SqlState::DUPLICATE_COLUMN, format!("{message}, skipping"));
                     return Ok(());
                 }
                 self.add_column(altering, column_def)
@@ -296,7 +297,7 @@ impl DdlContext<'_> {
             if !if_exists {
                 return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told));
             }
-            ddl.notices.push((SqlState::SUCCESSFUL, format!("{told}, skipping")));
+            ddl.notice(SqlState::SUCCESSFUL, format!("{told}, skipping"));
             return Ok(());
         }
         if next.foreign.own.iter().any(|key| key.name == name) {

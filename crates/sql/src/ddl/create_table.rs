@@ -43,7 +43,7 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
         if !create.if_not_exists {
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
         }
-        ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
+        ddl.notice(SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
         return Ok(ddl);
     }
     context.refuse_name_of_type(&schema, &name)?;

@@ -159,7 +159,7 @@ impl DdlContext<'_> {
         if if_exists && self.databases().named(name).is_none() {
             let mut change = self.change(self.catalog.database(), Vec::new(), "DROP DATABASE");
             let told = format!("database \"{name}\" does not exist, skipping");
-            change.ddl.notices.push((SqlState::SUCCESSFUL, told));
+            change.ddl.notice(SqlState::SUCCESSFUL, told);
             return Ok(change);
         }
         let database = self.owned_database(name)?;

@@ -65,7 +65,7 @@ impl DdlContext<'_> {
             [one] => ddl.notices.push((SqlState::SUCCESSFUL, format!("drop cascades to {one}"))),
             more => {
                 let told = format!("drop cascades to {} other objects", more.len());
-                ddl.notices.push((SqlState::SUCCESSFUL, told));
+                ddl.notice(SqlState::SUCCESSFUL, told);
             }
         }
         let stays = |view: &&Arc<View>| !dropped.contains(&view.shape.id);

@@ -108,7 +108,7 @@ impl DdlContext<'_> {
                 match find_check(&mut next, &name) {
                     Ok(_) => next.checks.retain(|check| check.name != name),
                     Err(error) if if_exists => {
-                        ddl.notices.push((SqlState::SUCCESSFUL, format!("{}, skipping", error.message)));
+                        ddl.notice(SqlState::SUCCESSFUL, format!("{}, skipping", error.message));
                         return Ok(ddl);
                     }
                     Err(error) => return Err(error),
@@ -201,7 +201,7 @@ impl DdlContext<'_> {
         let mut ddl = Ddl { tag: "DROP DOMAIN", ..Ddl::default() };
         let domain = match self.find_domain(&drop.name) {
             Err(e) if drop.if_exists && super::is_missing(&e) => {
-                ddl.notices.push((SqlState::SUCCESSFUL, format!("{}, skipping", e.message)));
+                ddl.notice(SqlState::SUCCESSFUL, format!("{}, skipping", e.message));
                 return Ok(ddl);
             }
             found => found?,

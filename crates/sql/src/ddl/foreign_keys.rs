@@ -76,6 +76,7 @@ impl DdlContext<'_> {
             is_full,
             timing: timing(key.characteristics.as_ref())?,
             is_validated,
+            partition: None,
         };
         table.add_foreign_key(made);
         Ok(())
@@ -130,7 +131,7 @@ impl DdlContext<'_> {
         }
         for (child, key) in dependents {
             let told = format!("drop cascades to constraint {} on table {}", key.name, child.name);
-            ddl.notices.push((SqlState::SUCCESSFUL, told));
+            ddl.notice(SqlState::SUCCESSFUL, told);
             change(altered, &child).drop_foreign_keys(|own| own.name == key.name);
         }
         Ok(())
@@ -144,6 +145,27 @@ pub(super) fn change<'a>(altered: &'a mut Vec<Table>, table: &Table) -> &'a mut 
         altered.len() - 1
     });
     &mut altered[at]
+}
+
+/// A foreign key as one of another table, where its columns have other numbers; `None` if one is not there.
+pub(super) fn with_columns(key: &ForeignKey, columns: &[(usize, usize)]) -> Option<ForeignKey> {
+    let moved = |given: &[usize]| {
+        let place = |column: &usize| columns.iter().find(|(from, _)| from == column).map(|(_, to)| *to);
+        given.iter().map(place).collect::<Option<Vec<usize>>>()
+    };
+    let action = |action: &Action| {
+        Some(match action {
+            Action::SetNull(listed) => Action::SetNull(moved(listed)?),
+            Action::SetDefault(listed) => Action::SetDefault(moved(listed)?),
+            action => action.clone(),
+        })
+    };
+    Some(ForeignKey {
+        columns: moved(&key.columns)?,
+        on_update: action(&key.on_update)?,
+        on_delete: action(&key.on_delete)?,
+        ..key.clone()
+    })
 }
 
 /// Whether a table has a constraint of this name.
@@ -252,8 +274,10 @@ pub(super) fn are_comparable(a: DataType, b: DataType) -> bool {
         T::Json => 14,
         T::Jsonb => 15,
         T::Inet => 17,
+        T::TsVector => 18,
+        T::TsQuery => 19,
         T::Array(_) => 16,
-        T::Enum(of) => 18 + of.id().0,
+        T::Enum(of) => 20 + of.id().0,
     };
     family(a) == family(b) || (family(a) <= 1 && family(b) <= 1)
 }

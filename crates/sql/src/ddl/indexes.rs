@@ -79,20 +79,25 @@ impl DdlContext<'_> {
             if !create.if_not_exists {
                 return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
             }
-            ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
+            ddl.notice(SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
             return Ok(ddl);
         }
         let mut next = table.as_ref().clone();
         let mut next_id = self.catalog.next_id;
+        let is_read = declared.method.is_read();
         self.put_index(&mut next, declared, name, &mut next_id)?;
+        if !is_read {
+            ddl.notice(SqlState::SUCCESSFUL, NOT_READ.into());
+        }
         ddl.later = self.begin_build(table, &mut next);
         if ddl.later.is_some() || next.columns.len() == table.columns.len() {
             ddl.actions.push(SchemaAction::AlterTable(next));
             return Ok(ddl);
         }
         // Rows are written anew, with what the index has computed of them.
-        let remade =
+        let mut remade =
             placement::remade(self, Rewrite::of(table), next, Vec::new(), self.catalog.next_id, &[])?;
+        remade.notices.extend(ddl.notices);
         Ok(Ddl { tag: "CREATE INDEX", ..remade })
     }
 
@@ -154,26 +159,29 @@ impl DdlContext<'_> {
             let options = &column.column.options;
             let is_descending = options.asc == Some(false);
             let are_nulls_moved = options.nulls_first.is_some_and(|first| first != is_descending);
-            if method == AccessMethod::Hash && options.asc.is_some() {
-                return Err(not_of_hash("ASC/DESC options"));
+            if method != AccessMethod::Btree && options.asc.is_some() {
+                return Err(not_of(method, "ASC/DESC options"));
             }
-            if method == AccessMethod::Hash && options.nulls_first.is_some() {
-                return Err(not_of_hash("NULLS FIRST/LAST options"));
+            if method != AccessMethod::Btree && options.nulls_first.is_some() {
+                return Err(not_of(method, "NULLS FIRST/LAST options"));
             }
             let what = self.keyed(table, &column.column.expr)?;
+            if !method.is_read() {
+                self.refuse_unsearched(table, &what, method)?;
+            }
             keys.push(Key { what, is_descending, are_nulls_moved });
         }
         let include = create.include.iter().map(|ident| named_column(table, ident));
         let include = include.collect::<SqlResult<Vec<usize>>>()?;
-        if method == AccessMethod::Hash {
+        if method != AccessMethod::Btree {
             let refused = match () {
                 () if create.unique => Some("unique indexes"),
-                () if !include.is_empty() => Some("included columns"),
-                () if keys.len() > 1 => Some("multicolumn indexes"),
+                () if !include.is_empty() && method != AccessMethod::Gist => Some("included columns"),
+                () if keys.len() > 1 && method == AccessMethod::Hash => Some("multicolumn indexes"),
                 () => None,
             };
             if let Some(refused) = refused {
-                return Err(not_of_hash(refused));
+                return Err(not_of(method, refused));
             }
         }
         let predicate = create.predicate.as_ref().map(|e| self.kept(table, e, Place::Predicate));
@@ -181,6 +189,18 @@ impl DdlContext<'_> {
         let is_all = |e: &ast::Expr| e.to_string().eq_ignore_ascii_case("true");
         let predicate = predicate.transpose()?.filter(|e| !is_all(e));
         Ok(Declared { keys, predicate, include, method, unique: create.unique })
+    }
+
+    /// Errors: 0A000 for keys of indexes that are no documents of full-text search.
+    fn refuse_unsearched(&self, table: &Table, key: &Keyed, method: AccessMethod) -> SqlResult<()> {
+        let data_type = match key {
+            Keyed::Column(column) => table.columns[*column].data_type,
+            Keyed::Expression(e) => self.check_key(table, e)?,
+        };
+        match data_type {
+            DataType::TsVector => Ok(()),
+            other => Err(unsupported_method(&format!("{} over {}", method.name(), other.name()))),
+        }
     }
 
     fn keyed(&self, table: &Table, e: &ast::Expr) -> SqlResult<Keyed> {
@@ -306,10 +326,9 @@ fn access_method(name: &str) -> SqlResult<AccessMethod> {
     match name {
         "btree" => Ok(AccessMethod::Btree),
         "hash" => Ok(AccessMethod::Hash),
-        "gin" | "gist" | "brin" | "spgist" | "sp-gist" | "bloom" => {
-            Err(SqlError::unsupported(format!("access method {name}"))
-                .hint("Indexes are of access method btree, and of hash, which is kept alike."))
-        }
+        "gin" => Ok(AccessMethod::Gin),
+        "gist" => Ok(AccessMethod::Gist),
+        "brin" | "spgist" | "sp-gist" | "bloom" => Err(unsupported_method(name)),
         other => {
             let told = format!("access method \"{other}\" does not exist");
             Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told))
@@ -317,8 +336,17 @@ fn access_method(name: &str) -> SqlResult<AccessMethod> {
     }
 }
 
-fn not_of_hash(what: &str) -> SqlError {
-    let told = format!("access method \"hash\" does not support {what}");
+/// What is told of an index of access method gin or gist.
+const NOT_READ: &str = "no query reads the index: full-text search looks at all documents of a table";
+
+fn unsupported_method(what: &str) -> SqlError {
+    SqlError::unsupported(format!("access method {what}")).hint(
+        "Indexes are of access method btree, and of hash, which is kept alike; gin and gist are accepted over tsvector.",
+    )
+}
+
+fn not_of(method: AccessMethod, what: &str) -> SqlError {
+    let told = format!("access method \"{}\" does not support {what}", method.name());
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told)
 }
 

@@ -65,7 +65,8 @@ pub(super) fn add_columns(
 ) -> SqlResult<Copied> {
     let from = context.find_relation(like.name)?.shape().clone();
     if !context.catalog.roles.may(context.standing, &Object::Relation(from.id), Privileges::SELECT) {
-        return Err(crate::privileges::denied(crate::privileges::kind(&from), &from.name));
+        let kind = crate::privileges::kind(context.catalog, &from);
+        return Err(crate::privileges::denied(kind, &from.name));
     }
     let included = Included::of(&like.options);
     let mut columns = BTreeMap::new();

@@ -41,7 +41,7 @@ impl DdlContext<'_> {
             if !create.if_not_exists {
                 return Err(SqlError::new(SqlState::DUPLICATE_TABLE, told));
             }
-            ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{told}, skipping")));
+            ddl.notice(SqlState::DUPLICATE_TABLE, format!("{told}, skipping"));
             return Ok(ddl);
         }
         self.refuse_name_of_type(&schema, &name)?;

@@ -4,6 +4,7 @@
 //! table's own check takes in the rows of exactly the partitions that there then are, and the view of each shows the columns
 //! that the table then has ([`DdlContext::with_partitions`], the one place that writes either).
 
+mod altering;
 mod attaching;
 mod bounds;
 mod following;
@@ -85,7 +86,7 @@ impl DdlContext<'_> {
             if !create.if_not_exists {
                 return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
             }
-            ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
+            ddl.notice(SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
             return Ok(ddl);
         }
         self.refuse_name_of_type(&schema, &name)?;
@@ -173,50 +174,6 @@ impl DdlContext<'_> {
         let all = below.into_iter().rev().map(|view| view.shape.id).chain([view.shape.id]);
         all.map(SchemaAction::DropView).collect()
     }
-
-    /// ALTER TABLE of a partition; `None` if the name is that of something else. Errors: 0A000 for what is a matter of
-    /// the partitioned table.
-    pub(super) fn alter_partition(&self, alter: &ast::AlterTable) -> SqlResult<Option<Ddl>> {
-        let found = names::find_relation(self.catalog, self.search_path, self.database, &alter.name);
-        let Some(Relation::View(view)) = found else { return Ok(None) };
-        if view.partition.is_none() {
-            return Ok(None);
-        }
-        let mut ddl = Ddl { tag: "ALTER TABLE", ..Ddl::default() };
-        match alter.operations.as_slice() {
-            [ast::AlterTableOperation::RenameTable { table_name }] => {
-                let name = match table_name {
-                    ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name) => name,
-                };
-                let name = names::parts(name)?.pop().expect("a name has a part");
-                if self.relation_exists(&view.shape.schema, &name) {
-                    let told = format!("relation \"{name}\" already exists");
-                    return Err(SqlError::new(SqlState::DUPLICATE_TABLE, told));
-                }
-                if let Some(reader) = self.readers(view.shape.id).next() {
-                    let what =
-                        format!("renaming table {} that {} reads", view.shape.name, self.called(reader));
-                    return Err(
-                        SqlError::unsupported(what).hint("Drop the view, rename, and create it again.")
-                    );
-                }
-                let shape = Table { name, ..view.shape.as_ref().clone() };
-                let renamed = View { shape: Arc::new(shape), ..view.as_ref().clone() };
-                ddl.actions.push(SchemaAction::PutView(renamed));
-            }
-            operations => {
-                let root = partitions::root(self.catalog, view.shape.id);
-                let is_there = |op: &ast::AlterTableOperation| root.is_some_and(|root| has_already(root, op));
-                if !operations.iter().all(is_there) {
-                    let told = format!("ALTER TABLE of the partition \"{}\"", view.shape.name);
-                    return Err(SqlError::unsupported(told).hint(
-                        "Columns, keys and constraints are those of the partitioned table; change them there.",
-                    ));
-                }
-            }
-        }
-        Ok(Some(ddl))
-    }
 }
 
 impl DdlContext<'_> {
@@ -224,21 +181,5 @@ impl DdlContext<'_> {
     fn readers(&self, id: TableId) -> impl Iterator<Item = &Arc<View>> {
         let reads = move |view: &&Arc<View>| view.partition.is_none() && view.uses.contains_key(&id);
         self.catalog.views.values().filter(reads)
-    }
-}
-
-/// Whether a table has the key that an operation would give to one of its partitions: then the partition has it too.
-fn has_already(root: &Table, operation: &ast::AlterTableOperation) -> bool {
-    let ast::AlterTableOperation::AddConstraint { constraint, .. } = operation else { return false };
-    let columns = match constraint {
-        ast::TableConstraint::PrimaryKey(key) => &key.columns,
-        ast::TableConstraint::Unique(key) => &key.columns,
-        _ => return false,
-    };
-    let Ok(columns) = super::create_table::key_columns(root, columns) else { return false };
-    let is_key = root.primary_key == columns;
-    match constraint {
-        ast::TableConstraint::PrimaryKey(_) => is_key,
-        _ => is_key || root.indexes.iter().any(|index| index.unique && index.columns == columns),
     }
 }

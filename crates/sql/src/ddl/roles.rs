@@ -297,7 +297,9 @@ impl DdlContext<'_> {
             (Some(table), _) => (crate::materialized::kind(self.catalog, table), table.name.clone()),
             (None, Some(sequence)) => ("sequence", sequence.name.clone()),
             (None, None) => match (self.catalog.views.get(id), self.catalog.types.enums.get(id)) {
-                (Some(view), _) => ("view", view.shape.name.clone()),
+                (Some(view), _) => {
+                    (crate::materialized::kind(self.catalog, &view.shape), view.shape.name.clone())
+                }
                 (None, Some(of)) => ("type", of.name()),
                 (None, None) => match self.catalog.routines.0.get(id) {
                     Some(routine) => (routine.kind(), routine.name.clone()),

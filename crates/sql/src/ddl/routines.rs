@@ -1,26 +1,24 @@
 //! Functions and procedures as changes of the catalog.
 
+mod aggregates;
+mod arguments;
 mod bodies;
 mod dependents;
 
 use super::{Ddl, DdlContext, is_missing};
 use crate::names;
-use crate::parse::{
-    AlterRoutine, CreateRoutine, Declared, DeclaredResult, RoutineBody, RoutineKind, RoutineStatement,
-    Signature,
-};
+use crate::parse::{AlterRoutine, CreateRoutine, RoutineBody, RoutineKind, RoutineStatement, Signature};
 use crate::routines;
+use arguments::Taken;
 use base::TableId;
 use base::comments::Commented;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::Object;
 use base::routines::{
-    BODY_BYTES_MAX, Language, PARAMETERS_MAX, Parallel, Parameter, ResultOf, Routine, TypeOf, Volatility,
-    to_everybody,
+    BODY_BYTES_MAX, Estimates, Language, Parallel, ResultOf, Routine, TypeOf, Volatility, to_everybody,
 };
 use base::schema::SchemaAction;
 use sqlparser::ast;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// 42P13.
@@ -30,6 +28,7 @@ impl DdlContext<'_> {
     pub(super) fn change_routine(&self, statement: &RoutineStatement) -> SqlResult<Ddl> {
         match statement {
             RoutineStatement::Create(create) => self.create_routine(create),
+            RoutineStatement::CreateAggregate(create) => self.create_aggregate(create),
             RoutineStatement::Drop { if_exists, signatures, is_cascade } => {
                 self.drop_routines(*if_exists, signatures, *is_cascade)
             }
@@ -90,28 +89,33 @@ impl DdlContext<'_> {
         }
         self.check_create(&schema)?;
         let mut made = self.declared_routine(create, schema, name)?;
-        let types: Vec<TypeOf> = made.types().collect();
-        match self.catalog.routines.exact(&made.schema, &made.name, &types) {
-            None => {
-                ddl.actions.push(SchemaAction::PutRoutine(made.clone()));
-                ddl.actions.push(SchemaAction::Roles(to_everybody(made.id)));
-            }
-            Some(before) if create.or_replace => {
-                self.check_owner(&Object::Relation(before.id))?;
-                made.id = before.id;
-                self.check_replaced(before, &made)?;
-                ddl.actions.push(SchemaAction::PutRoutine(made.clone()));
-            }
-            Some(before) => {
-                let told =
-                    format!("{} \"{}\" already exists with same argument types", before.kind(), made.name);
-                return Err(SqlError::new(SqlState(*b"42723"), told));
-            }
-        }
+        ddl.actions = self.placed(&mut made, create.or_replace)?;
         if self.checks_bodies {
             self.check_body(&made)?;
         }
         Ok(ddl)
+    }
+
+    /// What puts a routine into the catalog, in the place of one that it may replace. Errors: 42723, 42501, 42809, 42P13.
+    fn placed(&self, made: &mut Routine, or_replace: bool) -> SqlResult<Vec<SchemaAction>> {
+        let types: Vec<TypeOf> = made.types().collect();
+        match self.catalog.routines.exact(&made.schema, &made.name, &types) {
+            None => {
+                let to_everybody = SchemaAction::Roles(to_everybody(made.id));
+                Ok(vec![SchemaAction::PutRoutine(made.clone()), to_everybody])
+            }
+            Some(before) if or_replace => {
+                self.check_owner(&Object::Relation(before.id))?;
+                made.id = before.id;
+                self.check_replaced(before, made)?;
+                Ok(vec![SchemaAction::PutRoutine(made.clone())])
+            }
+            Some(before) => {
+                let told =
+                    format!("{} \"{}\" already exists with same argument types", before.kind(), made.name);
+                Err(SqlError::new(SqlState(*b"42723"), told))
+            }
+        }
     }
 
     /// What is declared, without a look at the body.
@@ -119,12 +123,7 @@ impl DdlContext<'_> {
         let invalid = |told: &str| Err(SqlError::new(INVALID_DEFINITION, told));
         refuse_options(create)?;
         let (language, body, is_standard) = language_and_body(create)?;
-        let parameters = self.parameters(&create.parameters)?;
-        let result = match &create.result {
-            None if create.is_procedure => ResultOf::Procedure,
-            None => return invalid("function result type must be specified"),
-            Some(declared) => self.result(declared, &parameters)?,
-        };
+        let Taken { parameters, form, result } = self.arguments_and_result(create, language)?;
         if result == ResultOf::Trigger && language == Language::Sql {
             return invalid("SQL functions cannot return type trigger");
         }
@@ -146,111 +145,27 @@ impl DdlContext<'_> {
             is_strict: create.is_strict == Some(true),
             is_leakproof: create.is_leakproof == Some(true),
             parallel: create.parallel.unwrap_or(Parallel::Unsafe),
-            cost: create.cost.clone(),
-            rows: create.rows.clone(),
+            estimates: Estimates { cost: create.cost.clone(), rows: create.rows.clone() },
             body,
             is_standard,
+            is_definer: create.is_definer == Some(true),
+            form,
         };
         if made.is_leakproof && !self.standing.is_superuser {
             return Err(super::roles::forbidden("only superuser can define a leakproof function"));
         }
-        if made.rows.is_some() && !made.is_set() {
+        if made.estimates.rows.is_some() && !made.is_set() {
             let told = "ROWS is not applicable when function does not return a set";
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, told));
         }
         Ok(made)
     }
 
-    fn parameters(&self, declared: &[Declared]) -> SqlResult<Vec<Parameter>> {
-        let mut made: Vec<Parameter> = Vec::new();
-        if declared.len() > PARAMETERS_MAX {
-            let told = format!("functions cannot have more than {PARAMETERS_MAX} arguments");
-            return Err(SqlError::new(SqlState(*b"54023"), told));
-        }
-        let mut names = BTreeSet::new();
-        for of in declared {
-            if let Some(mode) = &of.mode {
-                return Err(SqlError::unsupported(format!("arguments that are {mode}"))
-                    .hint("Give results back by RETURNS or RETURNS TABLE."));
-            }
-            if let Some(name) = &of.name
-                && !names.insert(name)
-            {
-                let told = format!("parameter name \"{name}\" used more than once");
-                return Err(SqlError::new(INVALID_DEFINITION, told));
-            }
-            let data_type = argument_type(&of.data_type)?;
-            let default = match &of.default {
-                Some(e) => Some(self.argument_default(data_type, e)?),
-                None if made.last().is_some_and(|before| before.default.is_some()) => {
-                    let told = "input parameters after one with a default value must also have defaults";
-                    return Err(SqlError::new(INVALID_DEFINITION, told));
-                }
-                None => None,
-            };
-            made.push(Parameter { name: of.name.clone(), of: data_type, default });
-        }
-        Ok(made)
-    }
-
-    /// A default as it is kept. Errors: what is wrong with it as a value of the argument's type.
-    fn argument_default(&self, data_type: TypeOf, e: &ast::Expr) -> SqlResult<String> {
-        let value = routines::expand::cast(self.catalog, e.clone(), data_type)?;
-        let asked = crate::parse::parse(&format!("SELECT {value}"))?.pop();
-        let asked = asked.ok_or_else(|| SqlError::internal("this text is a query"))?;
-        self.shapes.columns_of(&asked, &[])?;
-        let mut kept = e.clone();
-        names::qualify_types(&mut kept);
-        routines::kept::qualify(self.lookup(), &mut kept);
-        Ok(kept.to_string())
-    }
-
-    fn result(&self, declared: &DeclaredResult, parameters: &[Parameter]) -> SqlResult<ResultOf> {
-        match declared {
-            DeclaredResult::Table(columns) => {
-                let mut names: BTreeSet<&String> =
-                    parameters.iter().filter_map(|parameter| parameter.name.as_ref()).collect();
-                let mut made = Vec::new();
-                for (name, of) in columns {
-                    if !names.insert(name) {
-                        let told = format!("parameter name \"{name}\" used more than once");
-                        return Err(SqlError::new(INVALID_DEFINITION, told));
-                    }
-                    made.push((name.clone(), argument_type(of)?));
-                }
-                Ok(ResultOf::Table(made))
-            }
-            DeclaredResult::One(of) | DeclaredResult::SetOf(of) => {
-                let is_set = matches!(declared, DeclaredResult::SetOf(_));
-                match of.to_string().to_lowercase().as_str() {
-                    "void" | "pg_catalog.void" if !is_set => return Ok(ResultOf::Void),
-                    "trigger" | "pg_catalog.trigger" if !is_set => return Ok(ResultOf::Trigger),
-                    "void" | "trigger" | "record" | "event_trigger" | "anyelement" | "anyarray" => {
-                        return Err(SqlError::unsupported(format!("a function that returns {of}"))
-                            .hint("Name the type, or the columns by RETURNS TABLE (…)."));
-                    }
-                    _ => {}
-                }
-                let error = match routines::type_of(of) {
-                    Ok(of) => return Ok(if is_set { ResultOf::SetOf(of) } else { ResultOf::One(of) }),
-                    Err(error) => error,
-                };
-                if let ast::DataType::Custom(name, _) = of
-                    && let Some(relation) =
-                        names::find_relation(self.catalog, self.search_path, self.database, name)
-                {
-                    let id = relation.shape().id;
-                    return Ok(if is_set { ResultOf::SetOfRows(id) } else { ResultOf::RowOf(id) });
-                }
-                Err(error)
-            }
-        }
-    }
-
     /// What takes another's place looks the same to callers. Errors: 42809, 42P13.
     fn check_replaced(&self, before: &Routine, made: &Routine) -> SqlResult<()> {
-        if before.is_procedure() != made.is_procedure() {
-            let detail = format!("\"{}\" is a {}.", before.name, before.kind());
+        let kind = routines::kind_shown(before);
+        if kind != routines::kind_shown(made) {
+            let detail = format!("\"{}\" is {kind}.", before.name);
             return Err(SqlError::new(SqlState(*b"42809"), "cannot change routine kind").detail(detail));
         }
         let shown = routines::signature(self.catalog, before);
@@ -273,11 +188,7 @@ impl DdlContext<'_> {
     }
 
     fn alter_routine(&self, named: &Signature, action: &AlterRoutine) -> SqlResult<Ddl> {
-        let tag = match named.kind {
-            RoutineKind::Function => "ALTER FUNCTION",
-            RoutineKind::Procedure => "ALTER PROCEDURE",
-            RoutineKind::Routine => "ALTER ROUTINE",
-        };
+        let tag = named.kind.alter_tag();
         let routine = self.find_routine(named)?;
         self.check_owner(&Object::Relation(routine.id))?;
         let mut next = routine.as_ref().clone();
@@ -320,15 +231,16 @@ impl DdlContext<'_> {
     }
 
     fn drop_routines(&self, if_exists: bool, named: &[Signature], is_cascade: bool) -> SqlResult<Ddl> {
-        let tag = match named.first().map(|named| named.kind) {
-            Some(RoutineKind::Procedure) => "DROP PROCEDURE",
-            Some(RoutineKind::Routine) => "DROP ROUTINE",
-            _ => "DROP FUNCTION",
-        };
+        let tag = named.first().map_or("DROP FUNCTION", |named| named.kind.drop_tag());
         let mut ddl = Ddl { tag, ..Ddl::default() };
         let mut gone: Vec<&Arc<Routine>> = Vec::new();
         for named in named {
             match self.find_routine(named) {
+                Ok(routine) if routine.aggregate().is_some() && named.kind != RoutineKind::Aggregate => {
+                    let told = format!("\"{}\" is an aggregate function", routine.name);
+                    return Err(SqlError::new(SqlState(*b"42809"), told)
+                        .hint("Use DROP AGGREGATE to drop aggregate functions."));
+                }
                 Ok(routine) if gone.iter().any(|known| known.id == routine.id) => {}
                 Ok(routine) => gone.push(routine),
                 Err(error) if if_exists && is_missing(&error) => {
@@ -339,7 +251,7 @@ impl DdlContext<'_> {
                             format!("{kind} {}() does not exist", crate::parse::shown_name(&named.name))
                         }
                     };
-                    ddl.notices.push((SqlState::SUCCESSFUL, format!("{told}, skipping")));
+                    ddl.notice(SqlState::SUCCESSFUL, format!("{told}, skipping"));
                 }
                 Err(error) => return Err(error),
             }
@@ -360,10 +272,6 @@ fn refuse_options(create: &CreateRoutine) -> SqlResult<()> {
     if let Some(words) = &create.unknown {
         let words: Vec<&str> = words.split_whitespace().take(2).collect();
         return Err(SqlError::unsupported(format!("{} of a function", words.join(" "))));
-    }
-    if create.is_definer == Some(true) {
-        return Err(SqlError::unsupported("SECURITY DEFINER")
-            .hint("Functions act with the privileges of whoever calls them."));
     }
     let has_more = create.is_strict.is_some()
         || create.volatility.is_some()
@@ -401,17 +309,6 @@ fn language_and_body(create: &CreateRoutine) -> SqlResult<(Language, String, boo
         return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, told));
     }
     Ok((language, body, is_standard))
-}
-
-/// Errors: 0A000 for a type that no argument has here; 42704.
-fn argument_type(written: &ast::DataType) -> SqlResult<TypeOf> {
-    match written.to_string().to_lowercase().as_str() {
-        "anyelement" | "anyarray" | "anynonarray" | "anyenum" | "anyrange" | "anycompatible" | "record"
-        | "void" | "trigger" | "internal" | "cstring" => {
-            Err(SqlError::unsupported(format!("arguments and columns of type {written}")))
-        }
-        _ => routines::type_of(written),
-    }
 }
 
 /// Errors: 42704 for a language that there is not, 0A000 for one that PostgreSQL has.

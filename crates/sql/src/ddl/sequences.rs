@@ -47,7 +47,7 @@ impl DdlContext<'_> {
             if !if_not_exists {
                 return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
             }
-            ddl.notices.push((SqlState::DUPLICATE_TABLE, format!("{message}, skipping")));
+            ddl.notice(SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
             return Ok(ddl);
         }
         let mut said = Options::declared(options)?;
@@ -80,7 +80,7 @@ impl DdlContext<'_> {
         let sequence = match (found, change) {
             (Ok(sequence), _) => sequence,
             (Err(error), Some(_)) if alter.if_exists => {
-                ddl.notices.push((SqlState::SUCCESSFUL, format!("{}, skipping", error.message)));
+                ddl.notice(SqlState::SUCCESSFUL, format!("{}, skipping", error.message));
                 return Ok(Some(ddl));
             }
             (Err(error), Some(_)) => return Err(error),

@@ -9,7 +9,7 @@ use base::comments::Commented;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::{Object, Privileges};
 use base::routines::{ResultOf, Routine};
-use base::schema::triggers::{ARGUMENTS_MAX, Event, Firing, Level, Trigger, When};
+use base::schema::triggers::{ARGUMENTS_MAX, BuiltIn, Event, Firing, Level, Trigger, When};
 use base::schema::{Identity, SchemaAction, Table};
 use base::views::Relation;
 use base::{DataType, TableId};
@@ -24,6 +24,15 @@ type Notice = (SqlState, String);
 const INVALID_OBJECT: SqlState = SqlState(*b"42P17");
 const WRONG_OBJECT: SqlState = SqlState(*b"42809");
 const DEPENDENT: SqlState = SqlState(*b"2BP01");
+
+/// A function that is there without being made. Errors: 42601.
+fn built_in(name: &ObjectName) -> SqlResult<Option<BuiltIn>> {
+    Ok(match names::parts(name)?.as_slice() {
+        [name] => BuiltIn::named(name),
+        [schema, name] if schema == "pg_catalog" => BuiltIn::named(name),
+        _ => None,
+    })
+}
 
 impl DdlContext<'_> {
     pub(super) fn change_trigger(&self, statement: &TriggerStatement) -> SqlResult<Ddl> {
@@ -95,7 +104,10 @@ impl DdlContext<'_> {
             Some(e) => Some(self.condition(table, create, &events, e)?),
             None => None,
         };
-        let routine = self.trigger_function(&create.function)?;
+        let routine = match built_in(&create.function)? {
+            Some(built_in) => built_in.routine(),
+            None => self.trigger_function(&create.function)?.id,
+        };
         let known = table.triggers.named(&create.name);
         if known.is_some() && !create.or_replace {
             return Err(taken(table, &create.name));
@@ -109,7 +121,7 @@ impl DdlContext<'_> {
             columns,
             level: create.level,
             condition,
-            routine: routine.id,
+            routine,
             arguments: create.arguments.clone(),
             firing: Firing::Enabled,
         });
@@ -169,7 +181,7 @@ impl DdlContext<'_> {
         let mut ddl = Ddl { tag: "DROP TRIGGER", ..Ddl::default() };
         let table = match self.find_table(of) {
             Err(error) if if_exists && super::is_missing(&error) => {
-                ddl.notices.push((SqlState::SUCCESSFUL, format!("{}, skipping", error.message)));
+                ddl.notice(SqlState::SUCCESSFUL, format!("{}, skipping", error.message));
                 return Ok(ddl);
             }
             found => found?,
@@ -179,7 +191,7 @@ impl DdlContext<'_> {
                 return Err(missing(table, name));
             }
             let told = format!("trigger \"{name}\" for relation \"{}\" does not exist, skipping", table.name);
-            ddl.notices.push((SqlState::SUCCESSFUL, told));
+            ddl.notice(SqlState::SUCCESSFUL, told);
             return Ok(ddl);
         };
         self.check_owner_of_triggers(table)?;

@@ -4,7 +4,7 @@ use super::domains::Made;
 use super::{Ddl, DdlContext, is_missing};
 use crate::materialized;
 use crate::names;
-use crate::views::quoted;
+use crate::names::quoted;
 use crate::walk;
 use base::enumeration::{EnumType, Enumeration, Position};
 use base::error::{SqlResult, SqlState};
@@ -79,7 +79,7 @@ impl DdlContext<'_> {
                 let label = &add.value.value;
                 if add.if_not_exists && next.has(label) {
                     let told = format!("enum label \"{label}\" already exists, skipping");
-                    ddl.notices.push((SqlState::DUPLICATE_OBJECT, told));
+                    ddl.notice(SqlState::DUPLICATE_OBJECT, told);
                     return Ok(ddl);
                 }
                 let position = match &add.position {
@@ -127,7 +127,7 @@ impl DdlContext<'_> {
                 Ok(of) if types.contains(&of) => {}
                 Ok(of) => types.push(of),
                 Err(e) if if_exists && is_missing(&e) => {
-                    ddl.notices.push((SqlState::SUCCESSFUL, format!("{}, skipping", e.message)));
+                    ddl.notice(SqlState::SUCCESSFUL, format!("{}, skipping", e.message));
                 }
                 Err(e) => return Err(e),
             }
@@ -160,7 +160,7 @@ impl DdlContext<'_> {
             [one] => one.split_once(" depends on ").map(|(what, _)| format!("drop cascades to {what}")),
             more => Some(format!("drop cascades to {} other objects", more.len())),
         };
-        ddl.notices.extend(told.map(|told| (SqlState::SUCCESSFUL, told)));
+        told.into_iter().for_each(|told| ddl.notice(SqlState::SUCCESSFUL, told));
         ddl.actions.extend(types.iter().map(|of| SchemaAction::DropType(of.id())));
         Ok(())
     }
@@ -239,7 +239,7 @@ impl DdlContext<'_> {
             };
             Arc::make_mut(&mut catalog).apply(&change)?;
             ddl.actions.extend(change.actions);
-            ddl.notices.extend(altered.notices);
+            altered.notices.into_iter().for_each(|(state, told)| ddl.notice(state, told));
         }
         Ok(())
     }

@@ -6,10 +6,10 @@
 use super::{Ddl, DdlContext};
 use crate::lower::output_name;
 use crate::names;
+use crate::names::quoted;
 use crate::privileges::Check;
 use crate::routines::{self, scopes::Lookup};
 use crate::types::Column;
-use crate::views::quoted;
 use crate::walk::{self, WalkMut};
 use base::error::{SqlError, SqlResult, SqlState};
 use base::routines::Routine;
@@ -79,7 +79,7 @@ impl DdlContext<'_> {
         let reads_temporary = !create.temporary && self.reads_temporary(&create.query);
         let (schema, name) = self.new_name(&create.name, create.temporary || reads_temporary)?;
         if reads_temporary {
-            ddl.notices.push((SqlState::SUCCESSFUL, format!("view \"{name}\" will be a temporary view")));
+            ddl.notice(SqlState::SUCCESSFUL, format!("view \"{name}\" will be a temporary view"));
         }
         let known = self.catalog.relation_named(&schema, &name);
         let before = match known {

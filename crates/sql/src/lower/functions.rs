@@ -44,22 +44,20 @@ impl ExprLowering<'_> {
         if let Some(json) = self.json_function(name, &arguments)? {
             return Ok(json);
         }
+        if let Some(search) = self.search_function(name, &arguments)? {
+            return Ok(search);
+        }
         if let Some(text) = self.text_function(name, &arguments)? {
             return Ok(text);
         }
         if let Some(array) = self.array_function(name, &arguments)? {
             return Ok(array);
         }
+        let moment = |of| Typed::known(bind::volatile(of), DataType::TimestampTz);
         Ok(match (name, arguments.as_slice()) {
-            ("now" | "transaction_timestamp" | "current_timestamp", []) => {
-                Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz)
-            }
-            ("statement_timestamp", []) => {
-                Typed::known(bind::volatile(Volatile::StatementTime), DataType::TimestampTz)
-            }
-            ("clock_timestamp", []) => {
-                Typed::known(bind::volatile(Volatile::ClockTime), DataType::TimestampTz)
-            }
+            ("now" | "transaction_timestamp" | "current_timestamp", []) => moment(Volatile::Now),
+            ("statement_timestamp", []) => moment(Volatile::StatementTime),
+            ("clock_timestamp", []) => moment(Volatile::ClockTime),
             ("localtimestamp", []) => today(DataType::Timestamp)?,
             ("current_date", []) => today(DataType::Date)?,
             ("random", []) => Typed::known(bind::volatile(Volatile::Random), DataType::Double),
@@ -113,6 +111,7 @@ impl ExprLowering<'_> {
             ("greatest", [_, ..]) => self.alike(Function::Greatest, &arguments, "GREATEST")?,
             ("least", [_, ..]) => self.alike(Function::Least, &arguments, "LEAST")?,
             ("nullif", [a, b]) => self.null_if(a, b)?,
+            (base::partitioning::hash::FUNCTION, keys) => self.in_hash_partition(keys)?,
             ("enum_first" | "enum_last", [_]) | ("enum_range", [_] | [_, _]) => {
                 self.labels(name, &arguments)?
             }

@@ -1,7 +1,7 @@
 //! Operators and functions of JSON over rows.
 
+use super::Lowered;
 use super::expr::{ExprLowering, Typed};
-use super::{Lowered, Refusal};
 use crate::json::{self, Wanted};
 use base::expr::{Expr, Function, ZoneFunction};
 use base::{DataType, SqlError, SqlState};
@@ -38,10 +38,10 @@ impl ExprLowering<'_> {
         self.json_of(left, op, right).map(Some)
     }
 
-    /// An operator of which a side may be JSON.
+    /// An operator of which a side may be JSON; or one of full-text search, which has some of them, too.
     pub(super) fn json_of(&mut self, left: Typed, op: &ast::BinaryOperator, right: Typed) -> Lowered<Typed> {
         let Some(found) = json::operator(op, left.known_type(), right.known_type()) else {
-            return Err(Refusal::TooRich);
+            return self.search_of(left, op, right);
         };
         let (left, right) = (self.resolve(left, found.left)?, self.resolve(right, found.right)?);
         let call = Expr::Call(Function::Json(found.function), vec![left.expr, right.expr]);

@@ -162,7 +162,12 @@ impl Lowering<'_> {
     fn concerns_foreign_keys(&self, table: &Table, changed: Option<&Vec<usize>>) -> bool {
         let Some(changed) = changed else { return !table.foreign.inbound.is_empty() };
         let touches = |columns: &[usize]| columns.iter().any(|c| changed.contains(c));
-        table.foreign.own.iter().any(|key| touches(&key.columns))
+        // A row that moves to another partition may have other keys there.
+        let decides = |key: &base::schema::ForeignKey| {
+            touches(&key.columns)
+                || key.partition.is_some() && key.deciding_columns().iter().any(|c| changed.contains(c))
+        };
+        table.foreign.own.iter().any(decides)
             || self.catalog.referencing(table).any(|(_, key)| touches(&key.referenced))
     }
 }
@@ -174,7 +179,8 @@ fn looked_at(
     returning: Option<&Projection>,
 ) -> Option<Arc<Vec<u16>>> {
     let is_plain = table.indexes.is_empty() && table.checks.is_empty() && table.domains.is_empty();
-    let set = set.filter(|_| is_plain && table.triggers.is_empty())?;
+    let of_partition = table.foreign.own.iter().any(|key| key.partition.is_some());
+    let set = set.filter(|_| is_plain && !of_partition && table.triggers.is_empty())?;
     let moves = |column: &usize| {
         table.primary_key.contains(column) || table.partition_column().as_ref() == Some(column)
     };
@@ -215,7 +221,7 @@ pub(super) fn narrowest_index(
     table
         .indexes
         .iter()
-        .filter(|index| !index.form.is_building)
+        .filter(|index| !index.form.is_building && index.form.method.is_read())
         .map(|index| (index, computed_keys::path(table, index, generated, conjuncts)))
         .filter(|(_, path)| path.fixed_count() > primary.fixed_count())
         .max_by_key(|(_, path)| path.fixed_count())

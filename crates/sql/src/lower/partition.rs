@@ -1,14 +1,15 @@
 //! Partitions where rows are written: the condition that makes a row one of a partition.
 
+use super::expr::{ExprLowering, Typed};
 use super::scope::Scope;
-use super::{Lowering, Refusal};
+use super::{Lowered, Lowering, Refusal};
 use crate::partitions::Tree;
-use base::TableId;
 use base::error::{SqlError, SqlResult};
-use base::expr::Expr;
+use base::expr::{Expr, Function};
 use base::schema::{Catalog, Check, Table};
 use base::views::Relation;
-use sqlparser::ast::ObjectName;
+use base::{DataType, TableId};
+use sqlparser::ast::{self, ObjectName};
 use std::sync::Arc;
 
 impl Lowering<'_> {
@@ -35,5 +36,18 @@ impl Lowering<'_> {
         table.drop_checks(Check::is_of_partitions);
         table.add_check(Check { name: String::new(), sql: String::new(), expr, is_validated: false });
         Ok(Arc::new(table))
+    }
+}
+
+impl ExprLowering<'_> {
+    /// A call of [`base::partitioning::hash::FUNCTION`]: a modulus, a remainder and keys. A whole number has the same hash in
+    /// types of all widths, so keys need no casts.
+    pub(super) fn in_hash_partition(&mut self, arguments: &[&ast::Expr]) -> Lowered<Typed> {
+        let [modulus, remainder, keys @ ..] = arguments else { return Err(Refusal::TooRich) };
+        let mut lowered = vec![self.integer(modulus)?, self.integer(remainder)?];
+        for key in keys {
+            lowered.push(self.lower(key)?.expr);
+        }
+        Ok(Typed::known(Expr::Call(Function::HashPartition, lowered), DataType::Boolean))
     }
 }

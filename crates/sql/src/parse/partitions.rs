@@ -1,7 +1,7 @@
 //! ATTACH PARTITION and DETACH PARTITION, which the parser does not know, as statements that it does, over a name that no
 //! client can say: `ALTER TABLE p ATTACH PARTITION c FOR VALUES …` as `CREATE TABLE c PARTITION OF "…".p FOR VALUES …`,
 //! `ALTER TABLE p DETACH PARTITION c` as `ALTER TABLE p SWAP WITH "…".c`, and `ALTER INDEX i ATTACH PARTITION j` as
-//! `ALTER INDEX i RENAME TO "…".j`.
+//! `ALTER INDEX i RENAME TO "…".j`. `REMAINDER r, MODULUS m` gets the order that the parser knows.
 
 use super::constraints::{is_word, spaced};
 use sqlparser::ast::{AlterIndexOperation, AlterTableOperation, ObjectName};
@@ -37,6 +37,7 @@ fn marked(name: &ObjectName) -> Option<ObjectName> {
 }
 
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let tokens = modulus_first(tokens);
     let has = |word: &str| tokens.iter().any(|t| is_word(t, word));
     let changes = has("partition") && (has("attach") || has("detach"));
     if !changes && !(has("index") && has("only")) {
@@ -54,6 +55,27 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     made
+}
+
+/// What is said of a hash partition with its modulus before its remainder.
+fn modulus_first(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|t| is_word(t, "remainder")) {
+        return tokens;
+    }
+    let is_said = |at: &usize| !matches!(tokens[*at].token, Token::Whitespace(_));
+    let said: Vec<usize> = (0..tokens.len()).filter(is_said).collect();
+    for places in said.windows(5) {
+        let &[remainder, rest, comma, modulus, count] = places else { continue };
+        let is_number = |at: usize| matches!(tokens[at].token, Token::Number(..));
+        let is_it = is_word(&tokens[remainder], "remainder")
+            && is_word(&tokens[modulus], "modulus")
+            && matches!(tokens[comma].token, Token::Comma);
+        if is_it && is_number(rest) && is_number(count) {
+            tokens.swap(remainder, modulus);
+            tokens.swap(rest, count);
+        }
+    }
+    tokens
 }
 
 fn words_of(statement: &[TokenWithSpan]) -> Vec<&TokenWithSpan> {
@@ -142,6 +164,18 @@ mod tests {
         let new = "CREATE TABLE c PARTITION OF p DEFAULT";
         let Some(Statement::CreateTable(create)) = parse(new).unwrap().pop() else { panic!("{new}") };
         assert!(attached_to(&create.partition_of.unwrap()).is_none());
+    }
+
+    #[test]
+    fn the_modulus_stands_first() {
+        for sql in [
+            "create table c partition of p for values with (remainder 1, modulus 4)",
+            "alter table p attach partition c for values with (modulus 4, remainder 1)",
+        ] {
+            let Some(Statement::CreateTable(create)) = parse(sql).unwrap().pop() else { panic!("{sql}") };
+            let bound = create.for_values.unwrap().to_string();
+            assert_eq!(bound, "FOR VALUES WITH (MODULUS 4, REMAINDER 1)");
+        }
     }
 
     #[test]

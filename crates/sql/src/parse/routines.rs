@@ -2,6 +2,7 @@
 //! `CREATE FUNCTION "…"() AS '…'` with its own text, which is read in `written`; behind GRANT and REVOKE a function is a
 //! table with a name that no table has.
 
+mod aggregates;
 pub(super) mod written;
 
 use super::constraints::is_word;
@@ -22,8 +23,41 @@ const GRANTED: &str = "\u{f8ff}granted ";
 pub enum RoutineKind {
     Function,
     Procedure,
-    /// Either.
+    /// Any of them.
     Routine,
+    Aggregate,
+}
+
+impl RoutineKind {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            RoutineKind::Function => "function",
+            RoutineKind::Procedure => "procedure",
+            RoutineKind::Routine => "routine",
+            RoutineKind::Aggregate => "aggregate",
+        }
+    }
+
+    /// What is answered to ALTER.
+    pub fn alter_tag(self) -> &'static str {
+        match self {
+            RoutineKind::Function => "ALTER FUNCTION",
+            RoutineKind::Procedure => "ALTER PROCEDURE",
+            RoutineKind::Routine => "ALTER ROUTINE",
+            RoutineKind::Aggregate => "ALTER AGGREGATE",
+        }
+    }
+
+    /// What is answered to DROP.
+    pub fn drop_tag(self) -> &'static str {
+        match self {
+            RoutineKind::Function => "DROP FUNCTION",
+            RoutineKind::Procedure => "DROP PROCEDURE",
+            RoutineKind::Routine => "DROP ROUTINE",
+            RoutineKind::Aggregate => "DROP AGGREGATE",
+        }
+    }
 }
 
 /// A routine as a statement names it: `f`, or `f(integer, text)`.
@@ -38,6 +72,7 @@ pub struct Signature {
 #[derive(Clone, Debug, PartialEq)]
 pub enum RoutineStatement {
     Create(Box<CreateRoutine>),
+    CreateAggregate(Box<CreateAggregate>),
     Drop { if_exists: bool, signatures: Vec<Signature>, is_cascade: bool },
     Alter { signature: Signature, action: AlterRoutine },
     Comment { signature: Signature, text: Option<String> },
@@ -60,6 +95,25 @@ pub struct CreateRoutine {
     pub cost: Option<String>,
     pub rows: Option<String>,
     pub body: Option<Body>,
+    /// An option that there is not here, in its words.
+    pub unknown: Option<String>,
+}
+
+/// CREATE AGGREGATE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateAggregate {
+    pub or_replace: bool,
+    pub name: ObjectName,
+    pub parameters: Vec<Declared>,
+    /// SFUNC.
+    pub transition: Option<ObjectName>,
+    /// STYPE.
+    pub state: Option<ast::DataType>,
+    /// INITCOND.
+    pub initial: Option<String>,
+    /// FINALFUNC.
+    pub last: Option<ObjectName>,
+    pub parallel: Option<base::routines::Parallel>,
     /// An option that there is not here, in its words.
     pub unknown: Option<String>,
 }
@@ -146,8 +200,7 @@ pub(super) fn check(statement: &Statement) -> SqlResult<()> {
 }
 
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is_about =
-        |t: &TokenWithSpan| ["function", "procedure", "routine"].iter().any(|word| is_word(t, word));
+    let is_about = |t: &TokenWithSpan| KINDS.iter().any(|word| is_word(t, word));
     if !tokens.iter().any(is_about) {
         return tokens;
     }
@@ -168,6 +221,9 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     made
 }
 
+/// What statements say that are about routines.
+const KINDS: [&str; 4] = ["function", "procedure", "routine", "aggregate"];
+
 enum About {
     Routine,
     Grant,
@@ -175,7 +231,7 @@ enum About {
 
 fn kind_of(statement: &[TokenWithSpan], words: &[usize]) -> Option<About> {
     let is = |nth: usize, word: &str| words.get(nth).is_some_and(|i| is_word(&statement[*i], word));
-    let at = |nth: usize| ["function", "procedure", "routine"].iter().any(|word| is(nth, word));
+    let at = |nth: usize| KINDS.iter().any(|word| is(nth, word));
     let is_replaced = is(0, "create") && is(1, "or") && is(2, "replace");
     let is_made = is(0, "create") && !is(1, "routine") && at(1) || is_replaced && !is(3, "routine") && at(3);
     let is_known = (is(0, "drop") || is(0, "alter")) && at(1);
@@ -184,7 +240,7 @@ fn kind_of(statement: &[TokenWithSpan], words: &[usize]) -> Option<About> {
     }
     let is_grant = is(0, "grant") || is(0, "revoke");
     let on = words.iter().position(|i| is_word(&statement[*i], "on"))?;
-    (is_grant && at(on + 1)).then_some(About::Grant)
+    (is_grant && at(on + 1) && !is(on + 1, "aggregate")).then_some(About::Grant)
 }
 
 /// Tokens of the first statement with its end. Semicolons within BEGIN ATOMIC … END are none.
@@ -366,6 +422,24 @@ mod tests {
         assert_eq!((text.as_deref(), signature.kind), (Some("it's"), RoutineKind::Function));
         assert!(matches!(&all[4], RoutineStatement::Comment { text: None, .. }));
         assert!(matches!(&all[5], RoutineStatement::Alter { action: AlterRoutine::Other(_), .. }));
+    }
+
+    #[test]
+    fn aggregates_are_read_with_their_options() {
+        let all = read(
+            "create aggregate s.a(n int) (sfunc = s.f, stype = numeric(3), initcond = -1, finalfunc = \"G\", parallel = safe);
+             create or replace aggregate b(*) (stype = text, sfunc = f, sspace = 7); drop aggregate if exists b(*), s.a(int);
+             alter aggregate s.a(int) owner to ann; comment on aggregate b(*) is 'x'",
+        );
+        let RoutineStatement::CreateAggregate(a) = &all[0] else { panic!("{all:?}") };
+        assert_eq!((a.parameters.len(), a.initial.as_deref(), &a.unknown), (1, Some("-1"), &None));
+        assert_eq!(a.transition.as_ref().map(ToString::to_string).as_deref(), Some("s.f"));
+        assert!(a.last.is_some() && a.state.is_some() && a.parallel.is_some() && !a.or_replace);
+        let RoutineStatement::CreateAggregate(b) = &all[1] else { panic!("{all:?}") };
+        assert_eq!((b.parameters.len(), b.or_replace, b.unknown.as_deref()), (0, true, Some("SSPACE")));
+        let RoutineStatement::Drop { signatures, .. } = &all[2] else { panic!("{all:?}") };
+        assert_eq!(signatures[0].types, Some(Vec::new()));
+        assert!(signatures.iter().all(|signature| signature.kind == RoutineKind::Aggregate));
     }
 
     #[test]

@@ -14,7 +14,6 @@ const OF_QUERY: &str = "\u{f8ff}type of the query";
 /// The tokens with
 /// - ABORT as ROLLBACK;
 /// - TABLE t as SELECT * FROM t;
-/// - ONLY in front of a table as nothing: no table inherits from one;
 /// - OPERATOR(pg_catalog.=) as the operator: there are no others;
 /// - CREATE UNLOGGED TABLE as CREATE TABLE: a table that keeps more than was asked;
 /// - FOR NO KEY UPDATE as FOR UPDATE and FOR KEY SHARE as FOR SHARE, the stronger lock;
@@ -25,10 +24,8 @@ const OF_QUERY: &str = "\u{f8ff}type of the query";
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let tokens = with_signs_apart(tokens);
     let has = |word: &str| tokens.iter().any(|t| is_word(t, word));
-    const WORDS: &[&str] = &[
-        "abort", "unlogged", "key", "create", "vacuum", "analyze", "analyse", "copy", "table", "operator",
-        "only",
-    ];
+    const WORDS: &[&str] =
+        &["abort", "unlogged", "key", "create", "vacuum", "analyze", "analyse", "copy", "table", "operator"];
     if !WORDS.iter().any(|word| has(word)) {
         return tokens;
     }
@@ -62,13 +59,6 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             if named(nth, "operator") && is(nth + 1, Token::LParen) && named(nth + 2, "pg_catalog") {
                 if is(nth + 3, Token::Period) && is(nth + 5, Token::RParen) {
                     gone.extend([0, 1, 2, 3, 5].map(|offset| words[nth + offset]));
-                }
-            }
-            let names_table = ["from", "join", "update"].iter().any(|word| named(nth, word));
-            if names_table && named(nth + 1, "only") {
-                let next = words.get(nth + 2).map(|i| &statement[*i].token);
-                if matches!(next, Some(Token::Word(_))) {
-                    gone.insert(words[nth + 1]);
                 }
             }
             if named(nth, "create") && named(nth + 1, "unlogged") && named(nth + 2, "table") {
@@ -240,8 +230,6 @@ mod tests {
             ("select (table t)", "SELECT (SELECT * FROM t)"),
             ("create view v as table t", "CREATE VIEW v AS SELECT * FROM t"),
             ("drop table t", "DROP TABLE t"),
-            ("select a from only s.t", "SELECT a FROM s.t"),
-            ("update only t set a = 1", "UPDATE t SET a = 1"),
             ("select 1 operator(pg_catalog.=) any (array[1])", "SELECT 1 = ANY(ARRAY[1])"),
             ("select 1 as table from t", "SELECT 1 AS table FROM t"),
             ("create unlogged table t (a int)", "CREATE TABLE t (a INT)"),

@@ -91,3 +91,22 @@ fn a_divided_partition_takes_in_what_its_own_do() {
     assert_eq!(tree.condition(TableId(11)), format!("{outer} AND {inner}"));
     assert_eq!(tree.taken().unwrap(), format!("(NOT ({outer})) OR ({outer} AND ({inner}))"));
 }
+
+#[test]
+fn all_remainders_take_in_every_row() {
+    let table = table(keys(Strategy::Hash, &[0, 2]));
+    let hash = |id, modulus, remainder| part(id, 1, Bound::Hash { modulus, remainder }, None);
+    let views = [hash(10, 2, 0), hash(11, 4, 1), hash(12, 4, 3)];
+    assert_eq!(Tree::of(&table, views.iter()).taken(), None);
+    let tree = Tree::of(&table, views[..2].iter());
+    assert_eq!(tree.condition(TableId(11)), "(meridian_hash_partition(4, 1, a, c))");
+    assert_eq!(
+        tree.taken().unwrap(),
+        "(meridian_hash_partition(2, 0, a, c)) OR (meridian_hash_partition(4, 1, a, c))"
+    );
+    let parent = crate::lower::oid(TableId(1));
+    assert_eq!(
+        tree.shown_condition(TableId(10)),
+        format!("satisfies_hash_partition('{parent}'::oid, 2, 0, a, c)")
+    );
+}

@@ -211,7 +211,7 @@ impl<'a> Reading<'a> {
             if let Some(table) = self.target(name, alias.as_ref().map(|alias| &alias.name))?
                 && !self.check.may(&Object::Relation(table.id), Privileges::DELETE)
             {
-                return Err(denied(kind(table), &table.name));
+                return Err(denied(kind(self.check.catalog, table), &table.name));
             }
         }
         self.items(delete.returning.as_deref().unwrap_or_default());
@@ -245,7 +245,7 @@ impl<'a> Reading<'a> {
                 }
                 ast::MergeAction::Delete { .. } => {
                     if !self.check.may(&Object::Relation(table.id), Privileges::DELETE) {
-                        return Err(denied(kind(table), &table.name));
+                        return Err(denied(kind(self.check.catalog, table), &table.name));
                     }
                 }
             }
@@ -265,7 +265,7 @@ impl<'a> Reading<'a> {
                     if let Some(table) = self.check.table(&target.name)?
                         && !self.check.may(&Object::Relation(table.id), Privileges::TRUNCATE)
                     {
-                        return Err(denied(kind(table), &table.name));
+                        return Err(denied(kind(self.check.catalog, table), &table.name));
                     }
                 }
                 Ok(())

@@ -5,8 +5,11 @@
 //! plans asks both until neither finds anything.
 //!
 //! KEEPS: an argument whose value is another one each time is computed once; what a name means in an argument is what it
-//! means where the call stands; the body reads with the rights of whoever calls.
+//! means where the call stands; the body reads with the rights of the role that calls, or of the function's owner where it
+//! is SECURITY DEFINER.
 
+mod aggregates;
+mod definer;
 mod rows;
 
 use super::places;
@@ -15,9 +18,10 @@ use super::scopes::{Lookup, Scopes};
 use super::{body, hiding, table_calls};
 use crate::lower::output_name;
 use crate::lower::scope::ParameterTypes;
+use crate::names::quoted;
 use crate::privileges::{Check, denied};
-use crate::views::quoted;
 use crate::walk::{self, WalkMut};
+use base::TableId;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::{Object, Privileges};
 use base::routines::{Language, ResultOf, Routine, TypeOf};
@@ -25,6 +29,7 @@ use sqlparser::ast::{
     self, Expr, FromTable, FunctionArg, FunctionArguments, ObjectName, Query, Select, SelectItem, Statement,
     TableFactor, TableWithJoins, UpdateTableFromKind, VisitorMut,
 };
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -42,6 +47,8 @@ pub struct Expanded {
     pub statement: Statement,
     /// What to say of a call that no routine of its name takes, should there be no function of PostgreSQL's either.
     pub missing: Option<SqlError>,
+    /// Tables that it reads with the rights of owners of functions.
+    pub tables: BTreeSet<TableId>,
 }
 
 /// The statement without calls of functions of users; `None` if it has none. Errors: 42501 for a function or a table that
@@ -58,7 +65,7 @@ pub fn expand(
     let mut statement = statement.clone();
     let mut spent = Spent::default();
     expand_within(check, parameters, &mut statement, &mut spent, 0)?;
-    Ok(Some(Expanded { statement, missing: spent.missing }))
+    Ok(Some(Expanded { statement, missing: spent.missing, tables: spent.tables }))
 }
 
 /// Whether something calls a function of a user, as far as names tell.
@@ -78,6 +85,7 @@ pub fn permit(check: &Check<'_>, routine: &Routine) -> SqlResult<()> {
     }
     match may(&Object::Relation(routine.id), Privileges::EXECUTE) {
         true => Ok(()),
+        false if routine.aggregate().is_some() => Err(denied("aggregate", &routine.name)),
         false => Err(denied(routine.kind(), &routine.name)),
     }
 }
@@ -88,6 +96,7 @@ pub(super) struct Spent {
     calls: usize,
     expressions: usize,
     missing: Option<SqlError>,
+    tables: BTreeSet<TableId>,
 }
 
 fn expand_within(
@@ -185,7 +194,9 @@ impl<'a, 's> Expansion<'a, 's> {
             SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
             _ => quoted(&resolved.routine.name),
         };
-        let alias = ast::TableAlias { explicit: true, name: alias, columns: Vec::new(), at: None };
+        // The column is called so even where the function has an OUT argument with a name.
+        let columns = vec![ast::TableAliasColumnDef { name: alias.clone(), data_type: None }];
+        let alias = ast::TableAlias { explicit: true, name: alias, columns, at: None };
         let factor = TableFactor::Function {
             lateral: false,
             name: function.name.clone(),
@@ -208,21 +219,21 @@ impl<'a, 's> Expansion<'a, 's> {
 
     fn expression(&mut self, e: &mut Expr) -> SqlResult<()> {
         let Expr::Function(function) = e else { return Ok(()) };
-        let empty = Vec::new();
-        let arguments = match &function.args {
-            FunctionArguments::List(list) => &list.args,
-            FunctionArguments::None => &empty,
-            FunctionArguments::Subquery(_) => return Ok(()),
-        };
+        let Some(arguments) = aggregates::arguments(&function.args) else { return Ok(()) };
         let Some(resolved) = self.resolved(&function.name, arguments)? else { return Ok(()) };
         let routine = resolved.routine.clone();
+        if routine.aggregate().is_some() {
+            *e = self.aggregate(function, &resolved)?;
+            return Ok(());
+        }
+        aggregates::refuse_star(function, &routine.name)?;
         refuse_kind(self.check.catalog, function, &routine)?;
         match routine.result {
             ResultOf::SetOf(_) | ResultOf::SetOfRows(_) | ResultOf::Table(_) => {
                 return Err(SqlError::unsupported("a set-returning function in a list beside other values")
                     .hint(format!("Write it in FROM: … CROSS JOIN LATERAL {}(…).", routine.name)));
             }
-            ResultOf::RowOf(_) => {
+            ResultOf::RowOf(_) | ResultOf::Record(_) => {
                 return Err(SqlError::unsupported("a row as a value")
                     .hint(format!("Write SELECT … FROM {}(…).", routine.name)));
             }
@@ -247,9 +258,15 @@ impl<'a, 's> Expansion<'a, 's> {
         let lookup = self.lookup();
         let Some(query) = single_query(lookup, routine)? else { return Err(not_within(routine)) };
         let mut statement = Statement::Query(Box::new(query));
-        self.check.statement(&statement)?;
+        let owner = definer::owner(self.check, routine, &statement)?;
+        let own = owner.as_ref().map(|standing| Check { standing, ..*self.check });
+        let check = own.as_ref().unwrap_or(self.check);
+        check.statement(&statement)?;
         let parameters = ParameterTypes(routine.types().map(|of| Some(of.data_type)).collect());
-        expand_within(self.check, &parameters, &mut statement, self.spent, self.depth + 1)?;
+        expand_within(check, &parameters, &mut statement, self.spent, self.depth + 1)?;
+        if own.is_some() {
+            self.spent.tables.extend(definer::tables(lookup, &statement));
+        }
         let Statement::Query(mut query) = statement else { return Err(SqlError::internal("it is a query")) };
         crate::views::qualify(self.check, &mut query);
         hiding::rename_lists(&mut query, self.spent.calls);
@@ -347,8 +364,10 @@ pub fn single_query(lookup: Lookup<'_>, routine: &Routine) -> SqlResult<Option<Q
 /// Names and types of the columns of the rows that a function gives.
 pub fn columns(catalog: &base::schema::Catalog, routine: &Routine) -> Vec<(String, TypeOf)> {
     match &routine.result {
-        ResultOf::One(of) | ResultOf::SetOf(of) => vec![(routine.name.clone(), *of)],
-        ResultOf::Table(columns) => columns.clone(),
+        ResultOf::One(of) | ResultOf::SetOf(of) => {
+            vec![(routine.output_name().unwrap_or(&routine.name).to_string(), *of)]
+        }
+        ResultOf::Table(columns) | ResultOf::Record(columns) => columns.clone(),
         ResultOf::RowOf(id) | ResultOf::SetOfRows(id) => {
             let shape = catalog.relation(*id).map(base::views::Relation::shape);
             let columns = shape.into_iter().flat_map(|shape| shape.visible_columns());

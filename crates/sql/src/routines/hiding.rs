@@ -4,7 +4,7 @@
 use super::places::own;
 use super::scopes::Scopes;
 use crate::names;
-use crate::views::quoted;
+use crate::names::quoted;
 use crate::walk::{Node, NodeMut, Walk, WalkMut};
 use sqlparser::ast::{
     self, Expr, Ident, Query, SelectItem, SelectItemQualifiedWildcardKind as Wildcard, TableFactor, Visitor,

@@ -4,7 +4,7 @@ use super::body::{self, argument_of};
 use super::hiding;
 use crate::aggregates::is_aggregate;
 use crate::names;
-use crate::views::quoted;
+use crate::names::quoted;
 use crate::volatile::is_volatile;
 use crate::walk::{self, Node, NodeMut, Walk};
 use base::routines::TypeOf;

@@ -6,7 +6,7 @@ use super::scopes::{Lookup, Scopes};
 use crate::lower::scope::ParameterTypes;
 use crate::privileges::Check;
 use base::error::{SqlResult, SqlState};
-use base::routines::{Language, Parallel, Parameter, ResultOf, Routine, TypeOf, Volatility};
+use base::routines::{Estimates, Form, Language, Parallel, Parameter, ResultOf, Routine, TypeOf, Volatility};
 use base::schema::{Catalog, SchemaAction, SchemaChange};
 use base::views::View;
 use base::{DataType, TableId};
@@ -36,10 +36,11 @@ fn routine(
         is_strict: name.starts_with("strict"),
         is_leakproof: false,
         parallel: Parallel::Unsafe,
-        cost: None,
-        rows: None,
+        estimates: Estimates::default(),
         body: body.into(),
         is_standard: false,
+        is_definer: false,
+        form: Form::Plain,
     })
 }
 

@@ -200,13 +200,17 @@ fn simple<'c>(check: &Check<'c>, view: &'c View, query: &Query) -> Result<Simple
         return Err("Views containing LIMIT or OFFSET are not automatically updatable.");
     }
     let [from] = select.from.as_slice() else { return Err(ONE) };
-    let TableFactor::Table { name, alias, args: None, sample: None, .. } = &from.relation else {
+    let TableFactor::Table { name, alias, args: None, sample: None, with_hints, .. } = &from.relation else {
         return Err(ONE);
     };
     if !from.joins.is_empty() || alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
         return Err(ONE);
     }
     let Some(base) = find(check, name).map(Relation::shape) else { return Err(ONE) };
+    // ONLY a partitioned table has no rows.
+    if !with_hints.is_empty() && base.partitioning.is_some() {
+        return Err(ONE);
+    }
     let called = alias.as_ref().map_or_else(|| base.name.clone(), |alias| names::fold(&alias.name));
     let column = |e: &Expr| column_of(base, &called, e);
     let (mut columns, mut computed) = (BTreeMap::new(), BTreeMap::new());

@@ -33,6 +33,28 @@ impl From<geogauss::Options> for EngineOptions {
 }
 
 impl EngineOptions {
+    /// The same with epochs of this length, in ns, and this rule, where they are given. Errors: 0A000, the engine has no
+    /// epochs; 22023, the length is out of range.
+    pub fn with_epochs(
+        self,
+        epoch_ns: Option<u64>,
+        rule: Option<geogauss::Rule>,
+    ) -> Result<EngineOptions, SqlError> {
+        match self {
+            _ if epoch_ns.is_none() && rule.is_none() => Ok(self),
+            EngineOptions::Geogauss(options) => {
+                let rule = rule.unwrap_or(options.rule);
+                let options = geogauss::Options { rule, ..options };
+                let epoch_ns = epoch_ns.unwrap_or(options.epoch_ns);
+                Ok(EngineOptions::Geogauss(options.with_epoch(epoch_ns)?))
+            }
+            EngineOptions::Perseus(_) | EngineOptions::Caerus(_) => {
+                let kind = self.kind().name();
+                let error = SqlError::unsupported(format!("choosing epochs with engine {kind}"));
+                Err(error.hint("Only engine geogauss merges epochs: leave it out, or choose that engine."))
+            }
+        }
+    }
     /// The same, surviving the loss of so many regions of this cluster. Errors: the engine keeps one copy, or
     /// there are not as many other regions.
     pub fn surviving(self, regions: usize, topology: &Topology) -> Result<EngineOptions, SqlError> {

@@ -37,3 +37,23 @@ fn who_is_asked_to_survive_too_much_refuses() {
         "{said}"
     );
 }
+
+#[test]
+fn only_an_engine_that_merges_epochs_takes_their_length() {
+    use base::time::MS;
+    let with = |kind: EngineKind, epoch_ns| kind.options().with_epochs(epoch_ns, None);
+    let Ok(EngineOptions::Geogauss(short)) = with(EngineKind::Geogauss, Some(MS)) else { panic!("1 ms") };
+    assert_eq!((short.epoch_ns, short.pace.ahead_max), (MS, 10_000), "10 s, as with the default");
+    let Ok(EngineOptions::Geogauss(long)) = with(EngineKind::Geogauss, Some(500 * MS)) else {
+        panic!("500 ms")
+    };
+    assert_eq!((long.epoch_ns, long.pace.ahead_max), (500 * MS, 1000));
+    for wrong_ns in [0, MS - 1, 501 * MS] {
+        let refused = with(EngineKind::Geogauss, Some(wrong_ns)).expect_err("out of range");
+        assert_eq!(refused.state.as_str(), "22023");
+    }
+    for kind in EngineKind::ALL.into_iter().filter(|kind| *kind != EngineKind::Geogauss) {
+        assert!(with(kind, None).is_ok());
+        assert_eq!(with(kind, Some(10 * MS)).expect_err("it has none").state.as_str(), "0A000");
+    }
+}

@@ -230,7 +230,10 @@ impl Availability {
     }
 
     /// How each region is, as far as this node can tell.
-    pub fn health(&self, cluster: &Cluster) -> Vec<RegionHealth> {
+    pub fn health(&self, cluster: &Cluster, logs: &Logs) -> Vec<RegionHealth> {
+        let is_led_elsewhere = |sequence: SequenceId| {
+            cluster.region_of_term(logs.of(sequence).led_in()) != cluster.home_of(sequence)
+        };
         let health = |region| {
             let sequences: u64 = cluster
                 .running()
@@ -241,6 +244,7 @@ impl Availability {
             let state = match sequences {
                 _ if sequences & self.lost != 0 => RegionState::Lost,
                 _ if sequences & self.suspected != 0 => RegionState::Suspected,
+                _ if sequences_in(sequences).any(is_led_elsewhere) => RegionState::TakenOver,
                 _ => RegionState::Up,
             };
             let (blocked_transactions, blocked_rows) = self.blocked.count(sequences);

@@ -348,7 +348,7 @@ impl Engine for Caerus {
             counters: counters.into(),
             held: held.into(),
             refused_messages: self.refused_messages.clone(),
-            regions: self.availability.health(&self.cluster),
+            regions: self.availability.health(&self.cluster, &self.logs),
         }
     }
 }

@@ -88,7 +88,18 @@ impl Default for EpochPace {
     }
 }
 
+/// A member may be so far ahead of the last published epoch, in ns, if [`EpochPace::ahead_max`] epochs are less.
+const AHEAD_NS: u64 = 10 * SECOND;
+
 impl Options {
+    /// The same with epochs of this length, in ns; short ones are more of them that a member may be ahead, so that one
+    /// that has fallen behind catches up. Errors: as of [`Options::check`].
+    pub fn with_epoch(self, epoch_ns: u64) -> Result<Options, SqlError> {
+        let options = Options { epoch_ns, ..self };
+        options.check()?;
+        let ahead_max = options.pace.ahead_max.max(AHEAD_NS / epoch_ns);
+        Ok(Options { pace: EpochPace { ahead_max, ..options.pace }, ..options })
+    }
     /// Errors: an epoch length out of range (22023).
     pub fn check(&self) -> Result<(), SqlError> {
         if (MS..=500 * MS).contains(&self.epoch_ns) {

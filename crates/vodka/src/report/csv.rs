@@ -1,5 +1,6 @@
 //! One line a transaction, a query, an answer to a freshness query, a probe. Times are in ms.
 
+use crate::figures::Run;
 use crate::run::Raw;
 use std::fmt::Write;
 
@@ -88,6 +89,68 @@ pub fn freshness(raw: &Raw) -> String {
                 ms(r.hattrick_us),
                 line.versions,
                 line.version_bytes
+            ),
+        );
+    }
+    out
+}
+
+/// Answers that read `vodka_freshness`.
+pub fn hattrick(raw: &Raw) -> String {
+    let mut out = "elapsed,latency,terminals,freshness_ms,unseen_transactions\n".to_string();
+    for line in &raw.marks {
+        let freshness_ms = line.reading.freshness_us as f64 / 1000.0;
+        add(
+            &mut out,
+            format_args!(
+                "{},{:.3},{},{freshness_ms:.3},{}\n",
+                line.elapsed_ms, line.latency_ms, line.terminals, line.reading.unseen
+            ),
+        );
+    }
+    out
+}
+
+/// One line a query at each instant at which plans were read; that of the end has no instant.
+pub fn cardinality(run: &Run) -> String {
+    let mut out = "at_s,query,orders,order_line,error,note\n".to_string();
+    for at in &run.analysis.cardinality_during {
+        let (s, at_s) = (&at.sizes, at.at_s);
+        for (query, error) in &at.errors {
+            add(&mut out, format_args!("{at_s:.1},{query},{},{},{error:.6},\n", s.orders, s.lines));
+        }
+        for (query, note) in &at.notes {
+            add(&mut out, format_args!("{at_s:.1},{query},{},{},,{}\n", s.orders, s.lines, quoted(note)));
+        }
+    }
+    let s = &run.analysis.sizes_last;
+    for query in &run.analysis.queries {
+        let error = query.cardinality_error.map_or(String::new(), |error| format!("{error:.6}"));
+        let note = quoted(&query.cardinality_note);
+        add(&mut out, format_args!(",{},{},{},{error},{note}\n", query.name, s.orders, s.lines));
+    }
+    out
+}
+
+/// One line a pair of terminals and streams.
+pub fn frontier(run: &Run) -> String {
+    let mut out = "terminals,streams,tps,queries_per_hour,freshness_p99_ms,broken_streams,failed_queries,\
+                   on_envelope\n"
+        .to_string();
+    let frontier = &run.throughput.frontier;
+    for p in &frontier.points {
+        let freshness = p.freshness_p99_ms.map_or(String::new(), |ms| format!("{ms:.3}"));
+        add(
+            &mut out,
+            format_args!(
+                "{},{},{:.3},{:.3},{freshness},{},{},{}\n",
+                p.terminals,
+                p.streams,
+                p.tps,
+                p.queries_per_hour,
+                p.broken_streams,
+                p.failed_queries,
+                u8::from(frontier.is_on_envelope(p))
             ),
         );
     }

@@ -1,6 +1,7 @@
 //! What a run leaves behind: one page, CSVs with the original tool's column names where it has them, JSON.
 
 mod csv;
+mod frontier;
 mod page;
 
 use crate::args::VodkaArgs;
@@ -22,7 +23,10 @@ pub fn write(run: &Run, raw: &Raw, args: &VodkaArgs) -> anyhow::Result<()> {
     file("result.csv", &csv::transactions(raw))?;
     file("query.csv", &csv::queries(raw))?;
     file("freshness.csv", &csv::freshness(raw))?;
+    file("hattrick.csv", &csv::hattrick(raw))?;
     file("sync.csv", &csv::sync(raw))?;
+    file("cardinality.csv", &csv::cardinality(run))?;
+    file("frontier.csv", &csv::frontier(run))?;
     file("run.json", &serde_json::to_string_pretty(run)?)?;
     file("summary.json", &serde_json::to_string_pretty(&summary(run))?)?;
     file("report.html", &page::render(run)?)?;
@@ -45,7 +49,8 @@ pub fn add_notes(run: &mut Run) {
     run.notes.push(
         "Freshness is Eq. 16: commit of the latest version less commit of the version shown, of the stalest item. \
          It does not say for how long the answer has been stale, and ignores rows that are not in the answer: these \
-         are counted as missing. HATtrick's figure, query begin less first invisible commit, stands beside it."
+         are counted as missing. HATtrick's figure, query begin less first invisible commit, stands beside it: by the \
+         rows that the answer should show, and by the transactions that its snapshot shows of vodka_freshness."
             .into(),
     );
     run.notes.push(
@@ -76,7 +81,29 @@ pub fn add_notes(run: &mut Run) {
     } else {
         run.notes.push("Client and servers share this machine: its load is in every figure.".into());
     }
-    run.notes.push("Network traffic is not measured.".into());
+    run.notes.push(match run.network.is_empty() {
+        true => "Network traffic was not measured.".into(),
+        false => {
+            "Network traffic is what goes over the client's connections; what servers send each other is not \
+                  in it."
+                .into()
+        }
+    });
+    let frontier = &run.throughput.frontier;
+    if !frontier.points.is_empty() || !run.throughput.most_streams.trials.is_empty() {
+        run.notes.push(
+            "The frontier and the search for the most streams come after the run, one point after the other: they \
+             are of larger tables than the run's other figures, and each of a little larger ones than the one before."
+                .into(),
+        );
+    }
+    let broken = frontier.broken_count();
+    if broken > 0 {
+        run.notes.push(format!(
+            "At {broken} of {} points of the frontier streams broke: their figures are of the other streams.",
+            frontier.points.len()
+        ));
+    }
 }
 
 /// The summary that the command writes with --json.
@@ -98,14 +125,20 @@ pub fn summary(run: &Run) -> Value {
         "incomplete": run.incomplete,
         "queries": queries.collect::<Vec<_>>(),
         "freshness_ms": {"p50": check.freshness_ms.p50, "p99": check.freshness_ms.p99},
+        "hattrick_ms": run.visibility.hattrick.as_ref().map(|h| {
+            json!({"p50": h.freshness_ms.p50, "p99": h.freshness_ms.p99})
+        }),
         "missing_rows": check.missing_rows,
+        "most_streams": run.throughput.most_streams.found,
+        "frontier": frontier::summary(&run.throughput.frontier),
         "tps": run.throughput.tps,
         "tps_without_tool": run.throughput.tps_without_tool,
         "checks": checks.collect::<Vec<_>>(),
     })
 }
 
-fn ms(value: f64) -> String {
+/// A figure in ms.
+pub fn ms(value: f64) -> String {
     match value {
         v if v >= 100.0 => format!("{v:.0}"),
         v if v >= 1.0 => format!("{v:.1}"),
@@ -170,15 +203,17 @@ pub fn headline(run: &Run) -> Vec<(&'static str, String)> {
         ),
         ("missing rows, all answers", check.missing_rows.to_string()),
         (
-            "HATtrick's freshness of lines, p50 / p99 ms",
+            "HATtrick's freshness by lines, p50 / p99 ms",
             format!("{} / {}", ms(check.hattrick_ms.p50), ms(check.hattrick_ms.p99)),
         ),
         ("a write is visible after, mean / max ms", sync),
         ("cost of the tool's tracking", overhead),
     ]);
-    if let Some(streams) = run.streams_at_full_rate() {
-        out.push(("most streams at the full rate", streams.to_string()));
+    if let Some(hattrick) = &run.visibility.hattrick {
+        let Spread { p50, p99, .. } = hattrick.freshness_ms;
+        out.push(("HATtrick's freshness by its table, p50 / p99 ms", format!("{} / {}", ms(p50), ms(p99))));
     }
+    out.extend(frontier::headline(&run.throughput));
     if let Some(delay) = run.visibility.visibility_delay_ms {
         out.push((
             "visibility delay that the server tells, p50 / p99 ms",
@@ -215,7 +250,10 @@ fn text(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Analysis, QueryFigures, Throughput};
+    use crate::figures::{
+        Analysis, CardinalityFigures, FreshnessPoint, HattrickFigures, NetworkFigures, QueryFigures,
+        Throughput,
+    };
 
     fn run() -> Run {
         let query = QueryFigures {
@@ -247,6 +285,44 @@ mod tests {
         assert!(!html.contains("<script") && !html.contains("src="));
         assert_eq!(summary(&run)["incomplete"], "the server died");
         assert_eq!(summary(&run)["queries"][0]["latency_ms"], 2.0);
+    }
+
+    #[test]
+    fn notes_say_what_was_measured_of_the_network() {
+        let notes = |run: Run| {
+            let mut run = run;
+            add_notes(&mut run);
+            run.notes.join("\n")
+        };
+        assert!(notes(run()).contains("Network traffic was not measured"));
+        let measured = Run { network: vec![NetworkFigures::default()], ..run() };
+        assert!(notes(measured).contains("goes over the client's connections"));
+        assert!(notes(run()).contains("add --overhead"));
+    }
+
+    #[test]
+    fn each_freshness_query_has_a_line_of_its_own() {
+        let point = |query: &str, at_s| FreshnessPoint { query: query.into(), at_s, ..Default::default() };
+        let mut run = run();
+        run.visibility.freshness_points =
+            vec![point("ConsistencyCheck", 1.0), point("CustomerCheck", 1.1), point("ConsistencyCheck", 1.5)];
+        run.visibility.hattrick = Some(HattrickFigures { points: vec![(1.0, 0.0)], ..Default::default() });
+        run.analysis.cardinality_during = vec![CardinalityFigures {
+            at_s: 300.0,
+            errors: [("Q1".to_string(), 0.125)].into(),
+            ..CardinalityFigures::default()
+        }];
+        let html = page::render(&run).unwrap();
+        for text in [
+            "Eq. 16 ConsistencyCheck",
+            "HATtrick by rows CustomerCheck",
+            "by vodka_freshness",
+            "after 300 s",
+            "12.50 %",
+        ] {
+            assert!(html.contains(text), "{text}");
+        }
+        assert!(csv::cardinality(&run).contains("\n300.0,Q1,0,0,0.125000,\n"));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The page: tables, plots, notes, configuration.
 
 use super::{headline, line, ms, percent, spread, words};
-use crate::figures::{Run, Side, Spread};
+use crate::figures::{CardinalityFigures, FreshnessPoint, Run, Side, Spread};
 use pages::{Page, plot};
+use std::collections::BTreeMap;
 
 /// The page.
 ///
@@ -21,7 +22,7 @@ pub fn render(run: &Run) -> anyhow::Result<String> {
     throughput(&mut page, run)?;
     queries(&mut page, run)?;
     freshness(&mut page, run)?;
-    frontier(&mut page, run)?;
+    super::frontier::add(&mut page, run)?;
     surroundings(&mut page, run);
     Ok(page.finish())
 }
@@ -99,7 +100,7 @@ fn queries(page: &mut Page, run: &Run) -> anyhow::Result<()> {
     if !latencies.is_empty() {
         page.figure("Median latency, ms", &plot::horizontal("ms", &words(&["p50"]), &latencies)?);
     }
-    Ok(())
+    cardinality(page, run)
 }
 
 fn freshness(page: &mut Page, run: &Run) -> anyhow::Result<()> {
@@ -138,19 +139,16 @@ fn freshness(page: &mut Page, run: &Run) -> anyhow::Result<()> {
         "p99",
     ];
     page.table(&words(&columns), &lines);
-    let points = |of: fn(&crate::figures::FreshnessPoint) -> f64| {
-        run.visibility.freshness_points.iter().map(|p| (p.at_s, of(p))).collect::<Vec<_>>()
-    };
-    if !run.visibility.freshness_points.is_empty() {
-        let series = vec![
-            plot::Series { name: "Eq. 16".into(), points: points(|p| p.freshness_ms) },
-            plot::Series { name: "HATtrick".into(), points: points(|p| p.hattrick_ms) },
-        ];
-        page.figure("Staleness of answers, ms", &plot::linear("s", "ms", series)?);
-        let missing =
-            vec![plot::Series { name: "missing".into(), points: points(|p| p.missing_rows as f64) }];
-        page.figure("Missing rows per answer", &plot::linear("s", "rows", missing)?);
+    if let Some(h) = &run.visibility.hattrick {
+        let [p50, p95, p99, max] = spread(Some(h.freshness_ms));
+        let counts = [h.answers, h.stale_answers, h.unseen_max].map(|n| n.to_string());
+        let cells = counts.into_iter().chain([p50, p95, p99, max]);
+        let cells: Vec<String> = std::iter::once("by vodka_freshness".to_string()).chain(cells).collect();
+        let columns =
+            ["HATtrick's freshness", "answers", "stale", "most unseen", "p50 ms", "p95", "p99", "max"];
+        page.table(&words(&columns), &[cells]);
     }
+    staleness(page, run)?;
     let of = |name: &str, found: Option<Spread>| {
         let mean = found.map_or("–".into(), |s| ms(s.mean));
         let [p50, _, _, max] = spread(found);
@@ -162,7 +160,7 @@ fn freshness(page: &mut Page, run: &Run) -> anyhow::Result<()> {
     ];
     page.table(&words(&["a write is visible after", "mean ms", "p50 ms", "max ms"]), &lines);
     page.note(&format!(
-        "{} probes, {} given up; each figure may be off by {} ms, half a point query.",
+        "{} probes, {} given up; each figure may be off by {} ms, half the time between two looks for a write.",
         run.visibility.sync.probes,
         run.visibility.sync.given_up,
         ms(run.visibility.sync.error_ms)
@@ -170,24 +168,66 @@ fn freshness(page: &mut Page, run: &Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn frontier(page: &mut Page, run: &Run) -> anyhow::Result<()> {
-    if run.throughput.frontier.is_empty() {
+/// What of an answer is drawn over the run.
+type OfPoint = fn(&FreshnessPoint) -> f64;
+
+/// One line for each freshness query and each definition.
+fn staleness(page: &mut Page, run: &Run) -> anyhow::Result<()> {
+    let series = |name: &str, of: OfPoint| {
+        let mut by_query: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
+        for point in &run.visibility.freshness_points {
+            by_query.entry(&point.query).or_default().push((point.at_s, of(point)));
+        }
+        let named = |(query, points): (&str, Vec<(f64, f64)>)| plot::Series {
+            name: format!("{name} {query}").trim().to_string(),
+            points,
+        };
+        by_query.into_iter().map(named).collect::<Vec<_>>()
+    };
+    let mut stale = series("Eq. 16", |p| p.freshness_ms);
+    stale.extend(series("HATtrick by rows", |p| p.hattrick_ms));
+    if let Some(hattrick) = &run.visibility.hattrick {
+        let (name, points) = ("HATtrick by vodka_freshness".into(), hattrick.points.clone());
+        stale.push(plot::Series { name, points });
+    }
+    if !stale.is_empty() {
+        page.figure("Staleness of answers, ms", &plot::linear("s", "ms", stale)?);
+    }
+    let missing = series("missing", |p| p.missing_rows as f64);
+    if !missing.is_empty() {
+        page.figure("Missing rows per answer", &plot::linear("s", "rows", missing)?);
+    }
+    Ok(())
+}
+
+/// Cardinality errors at instants of the run.
+fn cardinality(page: &mut Page, run: &Run) -> anyhow::Result<()> {
+    let during = &run.analysis.cardinality_during;
+    if during.is_empty() {
         return Ok(());
     }
-    page.heading("Throughput frontier");
-    let lines: Vec<_> = run
-        .throughput
-        .frontier
-        .iter()
-        .map(|p| {
-            line(&p.streams.to_string(), [format!("{:.1}", p.tps), format!("{:.0}", p.queries_per_hour)])
-        })
-        .collect();
-    page.table(&words(&["streams", "transactions per second", "queries per hour"]), &lines);
-    let points = run.throughput.frontier.iter().map(|p| (p.tps, p.queries_per_hour)).collect();
-    let series = vec![plot::Series { name: "frontier".into(), points }];
-    let svg = plot::linear("transactions per second", "queries per hour", series)?;
-    page.figure("More streams, fewer transactions: towards the upper right is better", &svg);
+    let columns = std::iter::once(String::new());
+    let columns: Vec<String> =
+        columns.chain(during.iter().map(|at| format!("after {:.0} s", at.at_s))).collect();
+    let cells = |name: &str, of: &dyn Fn(&CardinalityFigures) -> Option<f64>| {
+        std::iter::once(name.to_string()).chain(during.iter().map(|at| percent(of(at)))).collect::<Vec<_>>()
+    };
+    let queries = run.analysis.queries.iter();
+    let mut lines: Vec<_> =
+        queries.map(|q| cells(&q.name, &|at: &CardinalityFigures| at.errors.get(&q.name).copied())).collect();
+    lines.push(cells("worst", &CardinalityFigures::worst));
+    lines.push(cells("mean", &CardinalityFigures::mean));
+    page.note(
+        "Cardinality errors during the run, of plans that were read while transactions went on: rows that were \
+         committed between the count of the tables and the query are in them.",
+    );
+    page.table(&columns, &lines);
+    let series = |name: &str, of: fn(&CardinalityFigures) -> Option<f64>| plot::Series {
+        name: name.into(),
+        points: during.iter().filter_map(|at| Some((at.at_s, of(at)? * 100.0))).collect(),
+    };
+    let both = vec![series("worst", CardinalityFigures::worst), series("mean", CardinalityFigures::mean)];
+    page.figure("Cardinality error during the run, %", &plot::linear("s", "%", both)?);
     Ok(())
 }
 

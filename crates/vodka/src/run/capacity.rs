@@ -1,20 +1,30 @@
-//! What a server can do at most: without and with the tool's tracking, and beside a number of streams.
+//! What a server can do at most, without and with the tool's tracking.
 
-use super::{Bench, Notes, take};
-use crate::analysts::Questions;
-use crate::figures::{FrontierPoint, Run};
+use super::Bench;
+use crate::figures::Run;
 use bench::drive::{Pace, run_sides};
 use bench::measure::Recorder;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
+use std::time::Duration;
 
 impl Bench {
+    /// What the flags ask for beside the run. It writes as much as it can, so it comes after it.
+    pub(super) async fn afterwards(&self, out: &mut Run) -> anyhow::Result<()> {
+        if !self.args.timing.overhead.is_zero() {
+            self.overhead(out).await?;
+        }
+        if let (Some(length), Some(tps)) = (self.args.timing.most_streams, self.args.load.tps) {
+            self.most_streams(out, length, tps).await?;
+        }
+        if let Some(length) = self.args.timing.frontier {
+            self.frontier(out, length).await?;
+        }
+        Ok(())
+    }
+
     /// As many transactions as there can be, without and with the tool's tracking, in turns.
     pub(super) async fn overhead(&self, out: &mut Run) -> anyhow::Result<()> {
         let (shared, _) = self.look().await?;
-        let mut side = self.side(&shared).await?;
+        let mut side = self.side(&shared, self.args.load.tp_threads).await?;
         let mut done = [(0u64, 0.0f64); 2];
         let short =
             Pace { duration: self.args.timing.overhead / 2, warmup: Duration::ZERO, slices: 1, rate: None };
@@ -36,29 +46,6 @@ impl Bench {
         (out.throughput.tps_without_tool, out.throughput.tps_with_tool) =
             (Some(per_s(done[0])), Some(per_s(done[1])));
         Ok(())
-    }
-
-    /// Transactions and queries beside each other with a number of streams.
-    pub(super) async fn frontier_point(
-        &self,
-        streams: u32,
-        length: Duration,
-    ) -> anyhow::Result<FrontierPoint> {
-        let (shared, alphas) = self.look().await?;
-        let questions =
-            Arc::new(Questions { numbers: self.args.load.queries.0.clone(), alphas, fixed: None });
-        let mut side = self.side(&shared).await?;
-        let (notes, mut tasks) = (Notes::default(), JoinSet::new());
-        self.streams(&mut tasks, streams, &shared, &questions, &notes).await?;
-        let begin = Instant::now();
-        let pace = Pace { duration: length, warmup: Duration::ZERO, slices: 1, rate: self.args.load.tps };
-        run_sides(std::slice::from_mut(&mut side), pace).await?;
-        notes.stop.store(true, Ordering::Relaxed);
-        let elapsed_s = begin.elapsed().as_secs_f64();
-        tasks.shutdown().await;
-        let queries = take(&notes.queries).iter().filter(|line| line.error.is_empty()).count();
-        let tps = side.recorder().per_s();
-        Ok(FrontierPoint { streams, tps, queries_per_hour: queries as f64 * 3600.0 / elapsed_s })
     }
 }
 

@@ -11,13 +11,15 @@
 //! before; `ver` is 0 for loaded rows and grows by 1 with every update of the row.
 //!
 //! Reading order: [`tables`], [`load`], [`inputs`], [`queries`]; then what is measured: [`reservoir`] and [`predicate`]
-//! (parameters), [`cardinality`] (rows per operator), [`model`] (latency over size), [`versions`] (freshness), [`sync`]
-//! (data sharing), [`check`].
+//! (parameters), [`cardinality`] (rows per operator), [`model`] (latency over size), [`versions`] (freshness), [`marks`]
+//! (HATtrick's freshness), [`sync`] (data sharing), [`frontier`] (throughput of either side beside the other), [`check`].
 
 pub mod cardinality;
 pub mod check;
+pub mod frontier;
 pub mod inputs;
 pub mod load;
+pub mod marks;
 pub mod model;
 pub mod predicate;
 pub mod queries;

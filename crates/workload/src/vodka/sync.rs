@@ -44,7 +44,8 @@ pub struct Probe {
     pub last_write_ms: f64,
     /// When the last write of every partition was.
     pub all_partitions_ms: f64,
-    /// Half a point query: how far either may be off.
+    /// How far either may be off: at most half the time between the last look that missed a write and the first that
+    /// showed it.
     pub error_ms: f64,
 }
 

@@ -103,6 +103,15 @@ columns!(
     }
 );
 
+columns!(
+    /// One row per terminal: the number of its last transaction that wrote.
+    freshness {
+        F_W_ID: INTEGER,
+        F_TERMINAL: INTEGER,
+        F_N: BIGINT,
+    }
+);
+
 /// Number of the column that counts a row's versions; the same name in each table that has one.
 pub const VERSION_COLUMN: &str = "ver";
 
@@ -167,6 +176,7 @@ pub fn create(placement: &Placement, warehouses: u32) -> Vec<String> {
     let tables = Table::ALL.iter().map(|table| table.spec());
     let mut out: Vec<String> = tables.clone().map(|spec| spec.create_table(placement, warehouses)).collect();
     out.extend(tables.flat_map(|spec| spec.create_indexes()));
+    out.push(FRESHNESS.create_table(placement, warehouses));
     out.push(LOADED.create_table(placement, 0));
     out
 }
@@ -218,3 +228,7 @@ const STOCK: TableSpec = table("vodka_stock", &STOCK_COLUMNS, &["s_w_id", "s_i_i
 
 /// Written after everything else: without its row a database is not loaded.
 pub const LOADED: TableSpec = table("vodka_loaded", loaded::COLUMNS, &["warehouses"], Home::Replicated);
+
+/// Read by the queries that measure freshness as HATtrick defines it. It is empty until a run begins.
+pub const FRESHNESS: TableSpec =
+    table("vodka_freshness", freshness::COLUMNS, &["f_w_id", "f_terminal"], Home::By("f_w_id"));

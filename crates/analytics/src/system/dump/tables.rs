@@ -43,6 +43,7 @@ pub(in crate::system) fn make(context: &Context<'_>, name: &str) -> Option<Made>
         "meridian_dump_comments" => comments(context),
         "meridian_dump_functions" => routines::dumped(context),
         "meridian_dump_function_details" => routines::dumped_details(context),
+        "meridian_dump_aggregate_details" => routines::aggregates::dumped_details(context),
         _ => return None,
     })
 }

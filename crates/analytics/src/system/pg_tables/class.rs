@@ -1,8 +1,8 @@
 //! `pg_class`.
 
 use super::{
-    BOOL, BTREE, HASH, HEAP, INT, Made, OID, Object, Owned, SMALL, TEXT, has_primary_key, has_triggers, int,
-    object, primary_key_oid, privileges, schema_oid, text, texts,
+    BOOL, BTREE, GIN, GIST, HASH, HEAP, INT, Made, OID, Object, Owned, SMALL, TEXT, has_primary_key,
+    has_triggers, int, object, primary_key_oid, privileges, schema_oid, text, texts,
 };
 use crate::context::Context;
 use crate::system::partitions;
@@ -106,6 +106,15 @@ fn empty() -> Made {
     ])
 }
 
+fn oid_of(method: AccessMethod) -> u32 {
+    match method {
+        AccessMethod::Btree => BTREE,
+        AccessMethod::Hash => HASH,
+        AccessMethod::Gin => GIN,
+        AccessMethod::Gist => GIST,
+    }
+}
+
 fn row(context: &Context<'_>, relation: &Relation<'_>) -> Vec<Datum> {
     let Relation { number, name, schema, kind, columns, checks, has_index } = *relation;
     let catalog = context.catalog;
@@ -132,7 +141,7 @@ fn row(context: &Context<'_>, relation: &Relation<'_>) -> Vec<Datum> {
     };
     let access = match (kind, found) {
         ("r" | "m", _) => HEAP,
-        ("i" | "I", Some(Object::Index(_, index))) if index.form.method == AccessMethod::Hash => HASH,
+        ("i" | "I", Some(Object::Index(_, index))) => oid_of(index.form.method),
         ("i" | "I", _) => BTREE,
         _ => 0,
     };

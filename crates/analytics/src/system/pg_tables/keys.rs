@@ -279,7 +279,7 @@ fn array(columns: &[usize]) -> Datum {
 /// The row of a foreign key in `pg_constraint`.
 fn foreign_key(
     context: &Context<'_>,
-    table: &Table,
+    table: &Arc<Table>,
     nth: usize,
     key: &ForeignKey,
     parent: &Table,
@@ -292,15 +292,22 @@ fn foreign_key(
         Action::SetDefault(_) => "d",
     };
     let unique = if key.unique == parent.id { primary_key_oid(parent) } else { oid(key.unique) };
+    // A partition has no column that its table hides.
+    let partition = key.partition_id().and_then(|id| context.catalog.views.get(&id));
+    let visible = |column: &usize| table.visible_columns().filter(|(at, _)| at < column).count();
+    let (of, columns) = match partition {
+        Some(view) => (&view.shape, key.columns.iter().map(visible).collect()),
+        None => (table, key.columns.clone()),
+    };
     vec![
         int(foreign_key_oid(table, nth)),
         text(&key.name),
-        int(schema_oid(context, &table.schema)),
+        int(schema_oid(context, &of.schema)),
         text("f"),
         Datum::Bool(key.timing.is_deferrable()),
         Datum::Bool(key.timing == Timing::Deferred),
         Datum::Bool(key.is_validated),
-        int(oid(table.id)),
+        int(oid(of.id)),
         int(0),
         int(unique),
         int(0),
@@ -311,7 +318,7 @@ fn foreign_key(
         Datum::Bool(true),
         int(0),
         Datum::Bool(true),
-        array(&key.columns),
+        array(&columns),
         array(&key.referenced),
         Datum::Null,
     ]

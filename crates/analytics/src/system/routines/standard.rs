@@ -4,7 +4,7 @@ use super::super::Made;
 use super::super::type_descriptions::described;
 use super::language;
 use crate::context::Context;
-use base::routines::{Language, ResultOf, Routine, Volatility};
+use base::routines::{Language, Mode, ResultOf, Routine, Volatility};
 use base::{DataType, Datum};
 use sql::lower::oid;
 
@@ -67,7 +67,10 @@ fn all(context: &Context<'_>) -> Made {
             Datum::text(context.database),
             Datum::text(&routine.schema),
             Datum::text(&routine.name),
-            Datum::text(routine.kind().to_uppercase()),
+            match routine.aggregate() {
+                Some(_) => Datum::Null,
+                None => Datum::text(routine.kind().to_uppercase()),
+            },
             data_type,
             udt(context.database),
             udt("pg_catalog"),
@@ -79,7 +82,7 @@ fn all(context: &Context<'_>) -> Made {
             Datum::text("MODIFIES"),
             if routine.is_procedure() { Datum::Null } else { yes(routine.is_strict) },
             yes(true),
-            Datum::text("INVOKER"),
+            Datum::text(if routine.is_definer { "DEFINER" } else { "INVOKER" }),
         ];
         made.rows.push(row);
     }
@@ -103,15 +106,14 @@ fn parameters(context: &Context<'_>) -> Made {
         ("parameter_default", TEXT),
     ]);
     for routine in context.catalog.routines.0.values() {
-        let given = routine.parameters.iter().map(|p| ("IN", p.name.as_ref(), p.of, p.default.as_ref()));
-        let table = match &routine.result {
-            ResultOf::Table(columns) => columns.as_slice(),
-            _ => &[],
-        };
-        let given = given.chain(table.iter().map(|(name, of)| ("OUT", Some(name), *of, None)));
-        for (nth, (mode, name, of, default)) in given.enumerate() {
-            let [data_type, ..] = described(of.data_type);
-            let or_null = |text: Option<&String>| text.map_or(Datum::Null, Datum::text);
+        for (nth, argument) in routine.arguments().into_iter().enumerate() {
+            let [data_type, ..] = described(argument.of.data_type);
+            let or_null = |text: Option<&str>| text.map_or(Datum::Null, Datum::text);
+            let mode = match argument.mode {
+                Mode::In => "IN",
+                Mode::InOut => "INOUT",
+                Mode::Out | Mode::Column => "OUT",
+            };
             made.rows.push(vec![
                 Datum::text(context.database),
                 Datum::text(&routine.schema),
@@ -120,12 +122,12 @@ fn parameters(context: &Context<'_>) -> Made {
                 Datum::text(mode),
                 Datum::text("NO"),
                 Datum::text("NO"),
-                or_null(name),
+                or_null(argument.name),
                 data_type,
                 Datum::text(context.database),
                 Datum::text("pg_catalog"),
-                Datum::text(sql::lower::short_type_name(of.data_type)),
-                or_null(default),
+                Datum::text(sql::lower::short_type_name(argument.of.data_type)),
+                or_null(argument.default),
             ]);
         }
     }

@@ -79,6 +79,7 @@ pub fn added(
                     && known.columns == key.columns
                     && known.referenced == key.referenced
                     && known.is_full == key.is_full
+                    && (known.partition.is_none() || known.partition_id() == key.partition_id())
                     && is_same_table(key.table, known.table)
             })
         };

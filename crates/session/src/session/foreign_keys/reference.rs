@@ -16,21 +16,28 @@ pub struct Reference {
     pub child: Arc<Table>,
     pub key: ForeignKey,
     pub parent: Arc<Table>,
+    /// What errors call the table that has the key: its name, or that of the partition which alone has it.
+    called: String,
 }
 
 impl Reference {
     pub fn of(catalog: &Catalog, child: &Arc<Table>, key: &ForeignKey) -> SqlResult<Reference> {
         let parent = catalog.table(key.table).ok_or_else(base::schema::stale_schema)?;
-        Ok(Reference { child: child.clone(), key: key.clone(), parent: parent.clone() })
+        let partition = key.partition_id().and_then(|id| catalog.views.get(&id));
+        let called = partition.map_or(&child.name, |view| &view.shape.name).clone();
+        Ok(Reference { child: child.clone(), key: key.clone(), parent: parent.clone(), called })
     }
 
     pub fn is_deferrable(&self) -> bool {
         self.key.timing.is_deferrable()
     }
 
-    /// What a row references, as values of the referenced columns; `None`: nothing, a value is null. Errors: 23503 for
-    /// nulls beside values where the key says MATCH FULL.
+    /// What a row references, as values of the referenced columns; `None`: nothing, as a value is null or the key is not
+    /// the row's. Errors: 23503 for nulls beside values where the key says MATCH FULL.
     pub fn asked(&self, values: &[Datum]) -> SqlResult<Option<Vec<Datum>>> {
+        if !self.key.is_of(values)? {
+            return Ok(None);
+        }
         let nulls = self.key.columns.iter().filter(|c| values[**c].is_null()).count();
         if self.key.is_full && 0 < nulls && nulls < self.key.columns.len() {
             let told = "MATCH FULL does not allow mixing of null and nonnull key values.";
@@ -49,6 +56,11 @@ impl Reference {
         values.iter().zip(columns).map(exact).collect()
     }
 
+    /// Columns of the table that has the key which tell what a row references.
+    pub fn deciding(&self) -> Arc<Vec<u16>> {
+        Arc::new(self.key.deciding_columns().into_iter().map(|column| column as u16).collect())
+    }
+
     /// The unique index that is referenced; `None`: the primary key.
     pub fn unique(&self) -> Option<&Index> {
         self.parent.indexes.iter().find(|index| index.id == self.key.unique)
@@ -59,10 +71,10 @@ impl Reference {
             SqlState::FOREIGN_KEY_VIOLATION,
             format!(
                 "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
-                self.child.name, self.key.name
+                self.called, self.key.name
             ),
         )
-        .table(&self.child.name)
+        .table(&self.called)
         .constraint(&self.key.name)
     }
 
@@ -77,11 +89,11 @@ impl Reference {
             SqlState::FOREIGN_KEY_VIOLATION,
             format!(
                 "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
-                self.parent.name, self.key.name, self.child.name
+                self.parent.name, self.key.name, self.called
             ),
         )
-        .detail(format!("Key {shown} is still referenced from table \"{}\".", self.child.name))
-        .table(&self.child.name)
+        .detail(format!("Key {shown} is still referenced from table \"{}\".", self.called))
+        .table(&self.called)
         .constraint(&self.key.name)
     }
 

@@ -21,6 +21,7 @@ use sql::types::Column;
 use sql::views::Expanded;
 use sql::walk;
 use sqlparser::ast::{self, Statement};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -107,8 +108,10 @@ fn expanded(
     for _ in 0..EXPANSIONS_MAX {
         let now = all.as_ref().map_or(statement, |all| &all.statement);
         let called = sql::routines::expand::expand(&check, parameters, now)?;
+        let mut tables = BTreeSet::new();
         let called = called.map(|called| {
             missing = missing.take().or(called.missing);
+            tables = called.tables;
             called.statement
         });
         let now = called.as_ref().unwrap_or(now);
@@ -117,11 +120,14 @@ fn expanded(
                 let known = all.get_or_insert_with(|| Expanded::of(statement.clone()));
                 known.statement = more.statement;
                 known.tables.extend(more.tables);
+                known.tables.extend(tables);
                 known.checked.extend(more.checked);
             }
             None => {
                 if let Some(called) = called {
-                    all.get_or_insert_with(|| Expanded::of(statement.clone())).statement = called;
+                    let known = all.get_or_insert_with(|| Expanded::of(statement.clone()));
+                    known.statement = called;
+                    known.tables.extend(tables);
                 }
                 return Ok((all, missing));
             }

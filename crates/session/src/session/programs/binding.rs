@@ -208,7 +208,7 @@ impl Session {
         let catalog = self.catalog();
         if let Some(known) = compiled.bound(statement)
             && Arc::ptr_eq(&known.catalog, &catalog)
-            && known.settings_epoch == self.settings.epoch
+            && known.planned_for == self.planned_for()
         {
             let (types, parameters) = values(&known.references)?;
             if types == known.types {
@@ -231,7 +231,7 @@ impl Session {
         let prepared = Prepared::new(self, &text, Some(parsed), &hints)?;
         let bound = Arc::new(Bound {
             catalog,
-            settings_epoch: self.settings.epoch,
+            planned_for: self.planned_for(),
             types,
             references: names.references,
             is_kept: !names.expands && !is_written_out,

@@ -1,6 +1,7 @@
 //! Compiled bodies, and what was found out about them.
 
 use super::kinds::Kinds;
+use crate::session::roles::PlannedFor;
 use crate::session::{Prepared, Session};
 use base::DataType;
 use base::error::SqlResult;
@@ -24,7 +25,7 @@ pub(super) struct Compiled {
 /// A statement as it was planned last.
 pub(super) struct Bound {
     pub catalog: Arc<Catalog>,
-    pub settings_epoch: u64,
+    pub planned_for: PlannedFor,
     pub types: Vec<DataType>,
     pub references: Vec<Reference>,
     /// It does not depend on which fields a record has, nor on values.

@@ -2,7 +2,7 @@
 
 use crate::session::Session;
 use base::error::SqlResult;
-use base::routines::{ResultOf, Routine, TypeOf};
+use base::routines::{ArgumentOf, ResultOf, Routine, TypeOf};
 use base::schema::{Catalog, Table};
 use base::views::Relation;
 use base::{DataType, SqlError, SqlState};
@@ -16,21 +16,15 @@ pub(super) type Kinds = (Vec<Kind>, Kind);
 
 /// What PL/pgSQL has to know of a function before its body.
 pub(super) fn signature(catalog: &Catalog, routine: &Routine) -> Signature {
-    let goes_in = routine.parameters.iter().map(|parameter| Argument {
-        name: parameter.name.clone(),
-        goes_in: true,
-        goes_out: false,
-    });
-    let columns = match &routine.result {
-        ResultOf::Table(columns) => columns.as_slice(),
-        _ => &[],
+    let argument = |of: ArgumentOf<'_>| Argument {
+        name: of.name.map(str::to_string),
+        goes_in: of.mode.goes_in(),
+        goes_out: of.mode.goes_out(),
     };
-    let goes_out =
-        columns.iter().map(|(name, _)| Argument { name: Some(name.clone()), goes_in: false, goes_out: true });
     Signature {
         name: routine.name.clone(),
         shown: sql::routines::signature(catalog, routine),
-        arguments: goes_in.chain(goes_out).collect(),
+        arguments: routine.arguments().into_iter().map(argument).collect(),
         returns: match &routine.result {
             ResultOf::Procedure | ResultOf::Void => Returns::Nothing,
             ResultOf::Trigger => Returns::Trigger,
@@ -71,7 +65,7 @@ fn result(catalog: &Catalog, routine: &Routine) -> Kind {
         ResultOf::RowOf(id) | ResultOf::SetOfRows(id) => {
             catalog.relation(*id).map_or(Kind::Record, |relation| Kind::Row(fields_of(relation.shape())))
         }
-        ResultOf::Table(columns) => {
+        ResultOf::Table(columns) | ResultOf::Record(columns) => {
             let field =
                 |(name, of): &(String, TypeOf)| Field { name: name.clone(), of: scalar(catalog, *of) };
             Kind::Row(columns.iter().map(field).collect())
@@ -123,13 +117,9 @@ impl Session {
         Ok(match declared {
             Declared::Argument(n) => {
                 let routine = routine.ok_or_else(|| SqlError::internal("a DO has no arguments"))?;
-                let columns = match &routine.result {
-                    ResultOf::Table(columns) => columns.as_slice(),
-                    _ => &[],
-                };
-                let mut all = routine.types().chain(columns.iter().map(|(_, of)| *of));
-                let of = all.nth(*n).ok_or_else(|| SqlError::internal("an argument without a type"))?;
-                Kind::Scalar(scalar(catalog, of))
+                let argument = routine.arguments().into_iter().nth(*n);
+                let argument = argument.ok_or_else(|| SqlError::internal("an argument without a type"))?;
+                Kind::Scalar(scalar(catalog, argument.of))
             }
             Declared::Type(written) => self.written_kind(catalog, written)?,
             Declared::RowOf(name) => Kind::Row(fields_of(self.relation(catalog, name)?.shape())),

@@ -57,7 +57,13 @@ pub(super) fn in_from(
         name: function.name.clone(),
         args: written(&function.args).to_vec(),
         with_ordinality: false,
-        alias: Some(ast::TableAlias { explicit: true, name, columns: Vec::new(), at: None }),
+        // The column is called so even where the function has an OUT argument with a name.
+        alias: Some(ast::TableAlias {
+            explicit: true,
+            name: name.clone(),
+            columns: vec![ast::TableAliasColumnDef { name, data_type: None }],
+            at: None,
+        }),
     };
     select.from = vec![ast::TableWithJoins { relation, joins: Vec::new() }];
     select.projection = vec![SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
@@ -186,7 +192,8 @@ impl<'a> Calls<'a> {
         let mut table = select.from.remove(0).relation;
         if let (Some(mut alias), TableFactor::Derived { alias: own, .. }) = (alias.take(), &mut table) {
             // A function that gives one column gives it the name that the table has.
-            let is_scalar = matches!(routine.result, ResultOf::One(_) | ResultOf::SetOf(_) | ResultOf::Void);
+            let is_scalar = matches!(routine.result, ResultOf::One(_) | ResultOf::SetOf(_) | ResultOf::Void)
+                && routine.output_name().is_none();
             if is_scalar && alias.columns.is_empty() {
                 let name = alias.name.clone();
                 alias.columns.push(ast::TableAliasColumnDef { name, data_type: None });

@@ -4,7 +4,7 @@ use super::compiled::Compiled;
 use super::{Session, kinds};
 use crate::session::triggers::Fired;
 use base::error::SqlResult;
-use base::schema::triggers::Level;
+use base::schema::triggers::{BuiltIn, Level};
 use base::schema::{Table, Trigger};
 use base::{Datum, TableId};
 use plpgsql::{Field, Outcome, Returns, Row, Run, Signature};
@@ -39,6 +39,9 @@ impl Session {
         if fired.trigger.condition.is_some() && !self.condition_holds(fired).await? {
             return Ok(Outcome::Nothing);
         }
+        if let Some(built_in) = BuiltIn::of_routine(fired.trigger.routine) {
+            return self.updated_document(built_in, fired);
+        }
         let routine = self.catalog().routines.0.get(&fired.trigger.routine).cloned();
         let compiled = self.compiled(&routine.ok_or_else(base::schema::stale_schema)?)?;
         self.of_triggers().depth += 1;
@@ -47,6 +50,16 @@ impl Session {
         let mut run = session.begin_run(&compiled, Vec::new())?;
         session.tell_program(fired, &mut run);
         session.run_to_end(&compiled, run).await.map(|(outcome, _)| outcome)
+    }
+
+    /// What a function does that is there without being made.
+    fn updated_document(&mut self, built_in: BuiltIn, fired: &Fired) -> SqlResult<Outcome> {
+        let Fired { table, trigger, event, old, new } = fired;
+        let old = old.as_ref().map(|old| old.as_slice());
+        let new = new.as_ref().map(|new| new.as_slice()).unwrap_or_default();
+        let row = sql::document_triggers::updated(built_in, table, trigger, *event, old, new)?;
+        let values = table.visible_columns().map(|(column, _)| row[column].clone()).collect();
+        Ok(Outcome::Row(Row { fields: self.shape(table), values }))
     }
 
     /// Whether WHEN holds.

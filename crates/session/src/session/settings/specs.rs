@@ -23,6 +23,7 @@ const OWN: &[Spec] = &[
     Spec("DateStyle", "ISO, MDY", true, true),
     Spec("default_table_access_method", "heap", false, true),
     Spec("default_tablespace", "", false, true),
+    Spec("default_text_search_config", sql::text_search::DEFAULT_CONFIG, false, true),
     Spec("default_transaction_deferrable", "off", false, true),
     Spec("default_transaction_isolation", "serializable", false, true),
     Spec("default_transaction_read_only", "off", false, true),

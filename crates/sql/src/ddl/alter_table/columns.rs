@@ -41,7 +41,7 @@ impl DdlContext<'_> {
             if !if_exists {
                 return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, told));
             }
-            ddl.notices.push((SqlState::SUCCESSFUL, format!("{told}, skipping")));
+            ddl.notice(SqlState::SUCCESSFUL, format!("{told}, skipping"));
             return Ok(());
         };
         if next.primary_key.contains(&column) {
@@ -192,7 +192,7 @@ impl DdlContext<'_> {
         let told = format!("column \"{name}\" of relation \"{of}\" is not an identity column");
         match (next.columns[column].identity.is_identity(), change) {
             (false, IdentityChange::Drop { if_exists: true }) => {
-                ddl.notices.push((SqlState::SUCCESSFUL, format!("{told}, skipping")));
+                ddl.notice(SqlState::SUCCESSFUL, format!("{told}, skipping"));
             }
             (false, _) => return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, told)),
             (true, IdentityChange::Always) => next.columns[column].identity = Identity::Always,

@@ -6,10 +6,10 @@
 use super::expressions::{looks_like_a_call, parsed};
 use super::key_name;
 use crate::names;
+use crate::names::quoted;
 use crate::types::NUMERIC;
-use crate::views::quoted;
 use base::DataType;
-use base::schema::{AccessMethod, Index, Table};
+use base::schema::{Index, Table};
 use sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 
 /// How much is in parentheses.
@@ -35,10 +35,7 @@ pub fn definition(table: &Table, index: &Index, style: Style) -> String {
         .collect();
     let include: Vec<String> =
         index.form.include.iter().map(|c| quoted(&table.columns[*c].name).to_string()).collect();
-    let method = match index.form.method {
-        AccessMethod::Btree => "btree",
-        AccessMethod::Hash => "hash",
-    };
+    let method = index.form.method.name();
     let mut text = format!(
         "CREATE {}INDEX {} ON {}.{} USING {method} ({})",
         if index.unique { "UNIQUE " } else { "" },

@@ -3,15 +3,19 @@
 use super::own::{Condition, check_within};
 use super::{Parent, PartitionRows, WRONG_KIND};
 use crate::ddl::create_table::{create_table, put_check};
+use crate::ddl::foreign_keys::{has_constraint, with_columns};
 use crate::ddl::{Ddl, DdlContext};
+use crate::names::quoted;
 use crate::partitions;
-use crate::views::quoted;
 use base::TableId;
 use base::comments::Commented;
 use base::error::{SqlError, SqlResult, SqlState};
+use base::expr::Expr;
+use base::identifier::first_free;
 use base::partitioning::{Bound, PartitionKey, Partitioning};
 use base::roles::{Object, Rights, RoleChange, RoleId};
-use base::schema::{Catalog, Column, Identity, SchemaAction, Table};
+use base::schema::foreign::OfPartition;
+use base::schema::{Catalog, Column, ForeignKey, Identity, SchemaAction, Table};
 use base::views::{Relation, View};
 use sqlparser::ast::{ForValues, ObjectName, Statement};
 use std::collections::BTreeMap;
@@ -39,7 +43,9 @@ impl DdlContext<'_> {
         let view = self.new_partition(&parent, named, values, divides)?;
         self.keep_free(&parent, &view, &mut ddl)?;
         let condition = self.condition_with(parent.root, &view)?;
-        if let Some(next) = self.with_checks_of(child, &parent, &view)? {
+        let mut next = self.with_checks_of(child, &parent, &view)?;
+        add_keys_of(child, &view, &columns, &condition, &mut next);
+        if next != **parent.root {
             ddl.actions.push(SchemaAction::AlterTable(next));
         }
         ddl.actions.push(SchemaAction::DropTable(child.id));
@@ -123,10 +129,6 @@ impl DdlContext<'_> {
             };
             is_plain && (name(&root.primary_key, root) == keys || root.indexes.iter().any(is_same))
         };
-        let has_key = |key: &base::schema::ForeignKey| {
-            let columns = name(&key.columns, child);
-            root.foreign.own.iter().any(|own| own.table == key.table && name(&own.columns, root) == columns)
-        };
         let own_key = child.primary_key.iter().all(|column| !child.columns[*column].hidden);
         let what = match () {
             () if child.id == root.id => "attaching a table to itself",
@@ -135,9 +137,6 @@ impl DdlContext<'_> {
             }
             () if !child.indexes.iter().all(has_index) => {
                 "attaching a table with an index that the partitioned table has not"
-            }
-            () if !child.foreign.own.iter().all(has_key) => {
-                "attaching a table with a foreign key that the partitioned table has not"
             }
             () if self.catalog.referencing(child).next().is_some() => {
                 "attaching a table that foreign keys reference"
@@ -155,14 +154,13 @@ impl DdlContext<'_> {
             .hint("Keys, indexes and triggers are those of the partitioned table; drop the table's own."))
     }
 
-    /// The partitioned table with the checks of a table whose rows it gets, each for these rows; `None` if there are none
-    /// that it has not.
-    fn with_checks_of(&self, child: &Table, parent: &Parent<'_>, view: &View) -> SqlResult<Option<Table>> {
+    /// The partitioned table with the checks of a table whose rows it gets, each for these rows.
+    fn with_checks_of(&self, child: &Table, parent: &Parent<'_>, view: &View) -> SqlResult<Table> {
         let is_known =
             |sql: &String| parent.root.declared_checks().any(|check| check.is_validated && check.sql == *sql);
         let own: Vec<_> = child.declared_checks().filter(|check| !is_known(&check.sql)).collect();
         if own.is_empty() {
-            return Ok(None);
+            return Ok(parent.root.as_ref().clone());
         }
         if view.partition.as_ref().is_some_and(|of| of.bound == Bound::Default) {
             let told = "attaching a table with checks of its own as the default partition";
@@ -178,7 +176,7 @@ impl DdlContext<'_> {
             let is_free = next.checks.iter().all(|other| other.name != check.name);
             put_check(self, &mut next, is_free.then(|| check.name.clone()), &e)?;
         }
-        Ok(Some(next))
+        Ok(next)
     }
 
     /// Errors: 42P01 for what is no partition of the parent, 0A000.
@@ -199,11 +197,17 @@ impl DdlContext<'_> {
         if view.shape.partitioning.is_some() {
             return Err(SqlError::unsupported("detaching a partition that is partitioned itself"));
         }
-        let made = self.table_like(parent.root, view)?;
-        let Some(SchemaAction::CreateTable(table)) = made.actions.first() else {
+        let mut made = self.table_like(parent.root, view)?;
+        let Some(SchemaAction::CreateTable(table)) = made.actions.first_mut() else {
             return Err(SqlError::internal("a table that was not made"));
         };
         let columns = same_columns(parent.root, table, &parent.shape.name)?;
+        let is_its = |key: &&ForeignKey| key.partition_id().is_none_or(|id| id == view.shape.id);
+        for key in parent.root.foreign.own.iter().filter(is_its) {
+            if let Some(key) = with_columns(key, &columns) {
+                table.add_foreign_key(ForeignKey { partition: None, ..key });
+            }
+        }
         let tree = partitions::Tree::within(self.catalog, parent.root);
         let condition = self.lowered_condition(parent.root, &tree.condition(view.shape.id))?;
         let (from, to) = (parent.root.id, table.id);
@@ -239,6 +243,32 @@ impl DdlContext<'_> {
         }
         catalog.tables.insert(like.id, Arc::new(like));
         create_table(&DdlContext { catalog: &Arc::new(catalog), ..*self }, &create)
+    }
+}
+
+/// Adds the foreign keys of a table whose rows a partitioned table gets, each for these rows, but for those that it has
+/// already. `condition`: which rows these are.
+fn add_keys_of(child: &Table, view: &View, columns: &[(usize, usize)], condition: &Expr, next: &mut Table) {
+    for key in child.foreign.own.iter().filter_map(|key| with_columns(key, columns)) {
+        let is_same = |own: &ForeignKey| {
+            own.partition.is_none()
+                && (own.table, &own.columns, &own.referenced) == (key.table, &key.columns, &key.referenced)
+        };
+        if next.foreign.own.iter().any(is_same) {
+            continue;
+        }
+        let words: Vec<&str> = key.columns.iter().map(|at| next.columns[*at].name.as_str()).collect();
+        // Another partition may have one of its name.
+        let name = match has_constraint(next, &key.name) {
+            true => {
+                first_free([&view.shape.name, &words.join("_"), "fkey"], |name| !has_constraint(next, name))
+            }
+            false => key.name.clone(),
+        };
+        // One of a partition that the table has stays that one's.
+        let id = key.partition_id().unwrap_or(view.shape.id);
+        let partition = Some(OfPartition { id, condition: condition.clone() });
+        next.add_foreign_key(ForeignKey { name, partition, ..key });
     }
 }
 

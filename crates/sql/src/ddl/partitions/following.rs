@@ -5,16 +5,17 @@ use super::own::Condition;
 use crate::ddl::alter_table::rename_in_keys;
 use crate::ddl::{Ddl, DdlContext};
 use crate::names;
+use crate::names::quoted;
 use crate::partitions::{self, Tree};
 use crate::types::type_oid;
-use crate::views::quoted;
 use crate::walk;
 use base::TableId;
 use base::comments::Commented;
 use base::error::{SqlError, SqlResult, SqlState};
+use base::expr::Expr;
 use base::partitioning::PartitionKey;
 use base::roles::{Object, Rights, RoleChange};
-use base::schema::{Check, SchemaAction, Table};
+use base::schema::{Check, ForeignKey, SchemaAction, Table};
 use base::views::{CheckOption, View};
 use sqlparser::ast::{self, Statement};
 use std::collections::{BTreeMap, BTreeSet};
@@ -196,6 +197,7 @@ impl DdlContext<'_> {
             table.drop_checks(Check::is_of_partitions);
             check.into_iter().for_each(|check| table.add_check(check));
         }
+        self.renew_own_keys(&mut table, views)?;
         let tree = Tree::of(&table, views.values());
         for id in tree.ids() {
             let Some(view) = views.get(&id) else { continue };
@@ -208,6 +210,31 @@ impl DdlContext<'_> {
             }
         }
         put_table(actions, self.catalog.table(table.id), table);
+        Ok(())
+    }
+
+    /// Foreign keys of single partitions go with these, and know which rows each then has.
+    fn renew_own_keys(&self, table: &mut Table, views: &BTreeMap<TableId, View>) -> SqlResult<()> {
+        let mut own: BTreeSet<TableId> =
+            table.foreign.own.iter().filter_map(ForeignKey::partition_id).collect();
+        if own.is_empty() {
+            return Ok(());
+        }
+        let mut conditions: BTreeMap<TableId, Expr> = BTreeMap::new();
+        let tree = Tree::of(table, views.values());
+        let there: BTreeSet<TableId> = tree.ids().collect();
+        own.retain(|id| there.contains(id));
+        for id in own {
+            conditions.insert(id, self.lowered_condition(table, &tree.condition(id))?);
+        }
+        table.drop_foreign_keys(|key| key.partition_id().is_some_and(|id| !there.contains(&id)));
+        for key in table.foreign_keys_mut() {
+            if let Some(of) = &mut key.partition
+                && let Some(condition) = conditions.get(&of.id)
+            {
+                of.condition = condition.clone();
+            }
+        }
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use crate::ddl::indexes::{drop_indexes, sweep};
 use crate::parse::parse_expr;
 use base::error::SqlResult;
-use base::schema::{Check, Table};
+use base::schema::{Check, Index, Table};
 use sqlparser::ast::Expr;
 use std::sync::Arc;
 
@@ -19,6 +19,16 @@ impl Condition {
         let check = parse_expr(&for_rows(condition, "true"))?.to_string();
         let check = check.strip_suffix("true)").unwrap_or(&check).to_string();
         Ok(Condition { check, predicate: parse_expr(condition)?.to_string() })
+    }
+
+    /// Whether a check is the partition's own.
+    pub fn is_of(&self, check: &Check) -> bool {
+        self.of_check(&check.sql).is_some()
+    }
+
+    /// Whether an index is the partition's own.
+    pub fn is_of_index(&self, index: &Index) -> bool {
+        index.form.predicate.as_deref().is_some_and(|text| self.of_predicate(text).is_some())
     }
 
     /// What a check says of the partition's rows, if it is about no others.
@@ -37,13 +47,11 @@ impl Condition {
 
     /// Takes away what is the partition's own.
     pub fn take_from(&self, table: &mut Table) {
-        let is_own = |check: &Check| self.of_check(&check.sql).is_some();
-        if table.checks.iter().any(is_own) {
-            table.drop_checks(is_own);
+        if table.checks.iter().any(|check| self.is_of(check)) {
+            table.drop_checks(|check| self.is_of(check));
         }
-        let has_own = |text: &Option<String>| text.as_deref().is_some_and(|t| self.of_predicate(t).is_some());
-        if table.indexes.iter().any(|index| has_own(&index.form.predicate)) {
-            drop_indexes(table, |index| has_own(&index.form.predicate));
+        if table.indexes.iter().any(|index| self.is_of_index(index)) {
+            drop_indexes(table, |index| self.is_of_index(index));
             sweep(table);
         }
     }

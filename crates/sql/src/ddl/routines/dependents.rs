@@ -81,6 +81,15 @@ impl DdlContext<'_> {
                 let what = format!("function {}", routines::signature(self.catalog, routine));
                 all.push(Text { what, schema: routine.schema.clone(), sql: format!("SELECT {sql}") });
             }
+            if let Some(aggregate) = routine.aggregate() {
+                let what = format!("function {}", routines::signature(self.catalog, routine));
+                let next =
+                    routines::fold::transition(self.catalog, aggregate, routine, ["state", "argument"]);
+                let last = aggregate.last.iter();
+                let last = last.map(|last| routines::fold::call(self.catalog, last, &["state".to_string()]));
+                let sql = std::iter::once(next).chain(last).collect::<Vec<_>>().join(", ");
+                all.push(Text { what, schema: routine.schema.clone(), sql: format!("SELECT {sql}") });
+            }
         }
         all
     }
@@ -173,7 +182,7 @@ impl DdlContext<'_> {
             }
             more => format!("drop cascades to {} other objects", more.len()),
         };
-        ddl.notices.push((SqlState::SUCCESSFUL, told));
+        ddl.notice(SqlState::SUCCESSFUL, told);
         let drops = going.iter().map(|routine| SchemaAction::DropRoutine(routine.id));
         ddl.actions.splice(0..0, drops);
         Ok(ddl)

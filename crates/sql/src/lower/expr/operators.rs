@@ -88,7 +88,9 @@ impl ExprLowering<'_> {
         }
         let (left, right) = (self.lower(left)?, self.lower(right)?);
         match operator {
-            BinaryOperator::Concat | BinaryOperator::Subtract if is_json(&left) || is_json(&right) => {
+            BinaryOperator::Concat | BinaryOperator::Subtract
+                if is_json_or_search(&left) || is_json_or_search(&right) =>
+            {
                 self.json_of(left, op, right)
             }
             _ => self.operated(operator, left, right),
@@ -144,6 +146,10 @@ impl ExprLowering<'_> {
         let (a, b) = (left.data_type(), right.data_type());
         if family(a) != family(b) || family(a) == Family::Json {
             return Err(no_operator(operator.symbol(), a, b));
+        }
+        let is_equality = matches!(operator, BinaryOperator::Equal | BinaryOperator::NotEqual);
+        if matches!(family(a), Family::Document | Family::Search) && !is_equality {
+            return Err(SqlError::unsupported(format!("operator {} of {}", operator.symbol(), bare_name(a))));
         }
         Ok(match b {
             DataType::TimestampTz => (zoned(left, b)?, right),
@@ -291,8 +297,12 @@ fn is_list(typed: &Typed) -> bool {
     matches!(typed.kind, Kind::Known(DataType::Array(_) | DataType::Bytea))
 }
 
-fn is_json(typed: &Typed) -> bool {
-    matches!(typed.kind, Kind::Known(DataType::Json | DataType::Jsonb))
+/// Whether an operator that texts and numbers have, too, is another one beside a value.
+fn is_json_or_search(typed: &Typed) -> bool {
+    matches!(
+        typed.kind,
+        Kind::Known(DataType::Json | DataType::Jsonb | DataType::TsVector | DataType::TsQuery)
+    )
 }
 
 fn no_operator(symbol: &str, left: DataType, right: DataType) -> SqlError {

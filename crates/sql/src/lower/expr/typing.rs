@@ -22,6 +22,10 @@ pub(super) enum Family {
     Json,
     Jsonb,
     Address,
+    /// A document of full-text search.
+    Document,
+    /// A query of full-text search.
+    Search,
     /// By its elements' type without limits.
     Array(Element),
     Enum(EnumType),
@@ -45,6 +49,8 @@ pub(super) fn family(data_type: DataType) -> Family {
         DataType::Json => Family::Json,
         DataType::Jsonb => Family::Jsonb,
         DataType::Inet => Family::Address,
+        DataType::TsVector => Family::Document,
+        DataType::TsQuery => Family::Search,
         DataType::Enum(of) => Family::Enum(of),
         DataType::Array(of) => Family::Array(match of.data_type() {
             DataType::Varchar { .. } | DataType::Char { .. } => Element::of(DataType::Text).unwrap_or(of),

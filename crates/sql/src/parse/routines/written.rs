@@ -97,6 +97,8 @@ fn kind(parser: &mut Parser<'_>) -> Read<RoutineKind> {
         Ok(RoutineKind::Procedure)
     } else if takes(parser, &["routine"]) {
         Ok(RoutineKind::Routine)
+    } else if takes(parser, &["aggregate"]) {
+        Ok(RoutineKind::Aggregate)
     } else {
         unexpected(parser)
     }
@@ -105,7 +107,12 @@ fn kind(parser: &mut Parser<'_>) -> Read<RoutineKind> {
 fn statement(parser: &mut Parser<'_>) -> Read<RoutineStatement> {
     if takes(parser, &["create"]) {
         let or_replace = takes(parser, &["or", "replace"]);
-        let is_procedure = kind(parser)? == RoutineKind::Procedure;
+        let kind = kind(parser)?;
+        if kind == RoutineKind::Aggregate {
+            let made = super::aggregates::create(parser, or_replace)?;
+            return Ok(RoutineStatement::CreateAggregate(Box::new(made)));
+        }
+        let is_procedure = kind == RoutineKind::Procedure;
         return create(parser, or_replace, is_procedure).map(|c| RoutineStatement::Create(Box::new(c)));
     }
     if takes(parser, &["drop"]) {
@@ -215,8 +222,12 @@ fn result(parser: &mut Parser<'_>) -> Read<DeclaredResult> {
     parser.parse_data_type().map(DeclaredResult::One)
 }
 
-/// What stands in parentheses, and the one that closes them.
-fn parameters(parser: &mut Parser<'_>) -> Read<Vec<Declared>> {
+/// What stands in parentheses, and the one that closes them. An aggregate without arguments has a star there.
+pub(super) fn parameters(parser: &mut Parser<'_>) -> Read<Vec<Declared>> {
+    if parser.peek_nth_token(1).token == Token::RParen && parser.consume_token(&Token::Mul) {
+        parser.next_token();
+        return Ok(Vec::new());
+    }
     if parser.consume_token(&Token::RParen) {
         return Ok(Vec::new());
     }
@@ -258,7 +269,7 @@ fn parameter(parser: &mut Parser<'_>) -> Read<Declared> {
 }
 
 /// Keeps what is said once. Errors: 42601 if it is said again.
-fn put<T>(place: &mut Option<T>, value: T) -> Read<()> {
+pub(super) fn put<T>(place: &mut Option<T>, value: T) -> Read<()> {
     match place.replace(value) {
         None => Ok(()),
         Some(_) => Err(ParserError::ParserError(format!("{TOLD}conflicting or redundant options"))),

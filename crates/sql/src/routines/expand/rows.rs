@@ -1,10 +1,10 @@
 //! Calls in FROM.
 
 use super::Expansion;
+use crate::names::quoted;
 use crate::routines::resolve::Resolved;
 use crate::routines::scopes::Scopes;
 use crate::routines::{body, hiding, places, unlimited};
-use crate::views::quoted;
 use crate::volatile::is_volatile;
 use crate::walk;
 use base::error::{SqlError, SqlResult};
@@ -31,6 +31,9 @@ impl Expansion<'_, '_> {
         }
         if routine.is_procedure() {
             return Err(super::is_procedure(self.check.catalog, &routine));
+        }
+        if routine.aggregate().is_some() {
+            return Err(super::aggregates::not_in_from());
         }
         let alias = alias.take();
         let is_lateral = reads_columns(arguments);
@@ -72,7 +75,7 @@ impl Expansion<'_, '_> {
         if !is_as_wanted {
             query = self.cast_columns(query, &wanted)?;
         }
-        if matches!(routine.result, ResultOf::RowOf(_)) {
+        if matches!(routine.result, ResultOf::RowOf(_) | ResultOf::Record(_)) {
             query = places::one_row(query, &wanted);
         }
         let bound = self.arguments(call)?;
@@ -129,7 +132,8 @@ impl Expansion<'_, '_> {
         let given_name = given.as_ref().map(|alias| alias.name.clone());
         let name = given_name.clone().unwrap_or_else(|| quoted(&routine.name));
         let mut columns = given.map(|alias| alias.columns).unwrap_or_default();
-        let is_scalar = matches!(routine.result, ResultOf::One(_) | ResultOf::SetOf(_));
+        let is_scalar = matches!(routine.result, ResultOf::One(_) | ResultOf::SetOf(_))
+            && routine.output_name().is_none();
         let own = self.columns(routine).into_iter().skip(columns.len());
         let own: Vec<Ident> = match given_name {
             Some(name) if is_scalar => own.map(|_| name.clone()).collect(),

@@ -3,7 +3,7 @@
 use super::Simple;
 use crate::lower::output_name;
 use crate::names;
-use crate::views::quoted;
+use crate::names::quoted;
 use crate::walk::{self, Node, NodeMut, Walk, WalkMut};
 use base::error::{SqlError, SqlResult, SqlState};
 use sqlparser::ast::{
@@ -55,6 +55,9 @@ impl Simple<'_> {
             return Ok(None);
         }
         let mut statement = statement.clone();
+        if self.view.partition.is_some() && !matches!(statement, Statement::Query(_)) {
+            return Ok(self.renamed(&mut statement)?.then_some(statement));
+        }
         let is_taken = match &mut statement {
             Statement::Query(query) => {
                 !self.is_ordered && !has_subquery(query.as_ref(), true) && self.read(query)
@@ -65,6 +68,60 @@ impl Simple<'_> {
             _ => false,
         };
         Ok(is_taken.then_some(statement))
+    }
+
+    /// Makes a write to a partition one to its table, under the partition's name. The columns of both have the same names
+    /// and order, so that nothing else of the statement changes. Errors: 42703.
+    fn renamed(&self, statement: &mut Statement) -> SqlResult<bool> {
+        let alias = match statement {
+            Statement::Insert(insert) => {
+                for name in &insert.columns {
+                    let ident = name.0.last().and_then(|part| part.as_ident());
+                    ident.map(|ident| self.written(ident, "insert into")).transpose()?;
+                }
+                insert.table = ast::TableObject::TableName(self.base_name());
+                let alias = insert.table_alias.get_or_insert_with(|| ast::TableAliasWithoutColumns {
+                    explicit: true,
+                    alias: quoted(&self.view.shape.name),
+                });
+                Some(alias.alias.clone())
+            }
+            Statement::Update(update) => {
+                self.assign(&mut update.assignments)?;
+                let alias = self.alias(&mut update.table.relation);
+                alias.iter().for_each(|alias| self.narrow(&mut update.selection, alias));
+                alias
+            }
+            Statement::Delete(delete) => {
+                let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) =
+                    &mut delete.from;
+                let [from] = from.as_mut_slice() else { return Ok(false) };
+                let alias = self.alias(&mut from.relation);
+                alias.iter().for_each(|alias| self.narrow(&mut delete.selection, alias));
+                alias
+            }
+            _ => None,
+        };
+        let Some(alias) = alias else { return Ok(false) };
+        self.without_schema(statement, &alias);
+        Ok(true)
+    }
+
+    /// A column behind the schema's name and the partition's is one of the table under the partition's name.
+    fn without_schema(&self, statement: &mut Statement, alias: &Ident) {
+        let shape = &self.view.shape;
+        let is_called_so = names::fold(alias) == shape.name;
+        let _: ControlFlow<()> = walk::expressions_mut(statement, |e| {
+            if let Expr::CompoundIdentifier(parts) = e
+                && let [schema, of, name] = parts.as_slice()
+                && is_called_so
+                && names::fold(schema) == shape.schema
+                && names::fold(of) == shape.name
+            {
+                *e = Expr::CompoundIdentifier(vec![alias.clone(), name.clone()]);
+            }
+            ControlFlow::Continue(())
+        });
     }
 
     /// What the view is called in the statement from here on.

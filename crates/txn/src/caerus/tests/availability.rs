@@ -118,6 +118,25 @@ fn what_needs_a_lost_region_is_refused_and_everything_else_goes_on() {
 }
 
 #[test]
+fn a_region_is_shown_as_taken_over_until_it_leads_again() {
+    let mut world = world(1);
+    world.run_for_ms(500);
+    let states = |world: &World| -> Vec<RegionState> {
+        world.nodes[0].report().regions.iter().map(|region| region.state).collect()
+    };
+    assert_eq!(states(&world), [RegionState::Up; 3]);
+    world.kill(1);
+    world.run_for_ms(10_000);
+    assert_eq!(states(&world), [RegionState::Up, RegionState::TakenOver, RegionState::Up]);
+    let txn = world.submit(0, "w0.1 w1.1");
+    world.run_for_ms(1_000);
+    assert!(world.answer(txn).outcome.is_committed(), "nothing waits for it");
+    world.heal();
+    world.run_for_ms(20_000);
+    assert_eq!(states(&world), [RegionState::Up; 3]);
+}
+
+#[test]
 fn a_short_silence_delays_and_refuses_nobody() {
     let mut world = world(0);
     world.run_for_ms(500);

@@ -260,11 +260,26 @@ fn epochs_follow_clocks_where_more_may_be_closed_than_pass_until_one_is_publishe
     assert!(is_ok && took_ms < 400, "{took_ms} ms");
 }
 
-#[test]
-fn random_worlds_with_loss_are_serializable_and_members_agree() {
-    for seed in 0..200 {
+/// Worlds of this many seeds; `MERIDIAN_SEEDS=5000` for a night.
+fn seeds() -> u64 {
+    std::env::var("MERIDIAN_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60)
+}
+
+fn worlds_with_loss(seeds: impl Iterator<Item = u64>) {
+    for seed in seeds {
         judge(&random::run_with_loss(seed, 80, quorum(), Loss::Any));
     }
+}
+
+// A world takes a second: the even and the odd seeds are two tests, for two cores.
+#[test]
+fn random_worlds_with_loss_are_serializable_and_members_agree() {
+    worlds_with_loss((0..seeds()).step_by(2));
+}
+
+#[test]
+fn more_random_worlds_with_loss_are_serializable_and_members_agree() {
+    worlds_with_loss((1..seeds()).step_by(2));
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! Calls of aggregates of users: what `array_agg` gathers of the rows, made a state ([`crate::routines::fold`]). So DISTINCT,
+//! ORDER BY, FILTER and OVER of a call are those of `array_agg`.
+
+use super::{Expansion, cast, permit};
+use crate::routines::fold_calls;
+use crate::routines::resolve::Resolved;
+use base::error::{SqlError, SqlResult, SqlState};
+use sqlparser::ast::{
+    self, DuplicateTreatment, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+};
+
+/// 42809.
+const WRONG_OBJECT_TYPE: SqlState = SqlState(*b"42809");
+
+/// The arguments of a call as functions are found by them: a star is none. `None`: a subquery is in their place.
+pub(super) fn arguments(arguments: &FunctionArguments) -> Option<&[FunctionArg]> {
+    match arguments {
+        FunctionArguments::List(_) if is_star(arguments) => Some(&[]),
+        FunctionArguments::List(list) => Some(&list.args),
+        FunctionArguments::None => Some(&[]),
+        FunctionArguments::Subquery(_) => None,
+    }
+}
+
+/// `f(*)`.
+fn is_star(arguments: &FunctionArguments) -> bool {
+    match arguments {
+        FunctionArguments::List(list) => {
+            matches!(list.args.as_slice(), [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)])
+        }
+        _ => false,
+    }
+}
+
+/// Errors: 42809 for `f(*)` of a function that is no aggregate.
+pub(super) fn refuse_star(function: &ast::Function, name: &str) -> SqlResult<()> {
+    match is_star(&function.args) {
+        false => Ok(()),
+        true => {
+            let told = format!("{name}(*) specified, but {name} is not an aggregate function");
+            Err(SqlError::new(WRONG_OBJECT_TYPE, told))
+        }
+    }
+}
+
+/// 42803.
+pub(super) fn not_in_from() -> SqlError {
+    let told = "aggregate functions are not allowed in functions in FROM";
+    SqlError::new(SqlState(*b"42803"), told)
+}
+
+impl Expansion<'_, '_> {
+    /// What a call of an aggregate is. Errors: 42501; 42809 for a call without a star, or WITHIN GROUP; 0A000.
+    pub(super) fn aggregate(&mut self, function: &ast::Function, call: &Resolved) -> SqlResult<Expr> {
+        let routine = &call.routine;
+        let Some(aggregate) = routine.aggregate() else {
+            return Err(SqlError::internal("it is an aggregate"));
+        };
+        permit(self.check, routine)?;
+        let wrong = |told: String| Err(SqlError::new(WRONG_OBJECT_TYPE, told));
+        let name = &routine.name;
+        if !function.within_group.is_empty() {
+            return wrong(format!("{name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP"));
+        }
+        if routine.parameters.is_empty() && !is_star(&function.args) {
+            return wrong(format!("{name}(*) must be used to call a parameterless aggregate function"));
+        }
+        let argument = match self.arguments(call)?.pop() {
+            Some(argument) => argument,
+            None => crate::parse::parse_expr("1")?,
+        };
+        let mut gathered = function.clone();
+        gathered.name = ObjectName::from(vec![Ident::new("array_agg")]);
+        let FunctionArguments::List(list) = &mut gathered.args else {
+            return Err(SqlError::internal("an aggregate has a list of arguments"));
+        };
+        let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+        if is_distinct && !list.clauses.is_empty() && call.arguments.last() != Some(&argument) {
+            return Err(SqlError::unsupported(format!(
+                "DISTINCT and ORDER BY in a call of {name} whose argument is of another type"
+            ))
+            .hint("Cast the argument to the type that the aggregate takes, in both places."));
+        }
+        list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))];
+        let mut folded = crate::parse::parse_expr(&format!("{}(1)", fold_calls::name_of(routine.id)))?;
+        if let Expr::Function(ast::Function { args: FunctionArguments::List(list), .. }) = &mut folded {
+            list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(gathered)))];
+        }
+        let state = cast(self.check.catalog, folded, aggregate.state)?;
+        let Some(last) = &aggregate.last else { return Ok(state) };
+        let text = fold_calls::call(self.check.catalog, last, &[state.to_string()]);
+        let mut result = crate::parse::parse_expr(&text)?;
+        self.expression(&mut result)?;
+        Ok(result)
+    }
+}
