@@ -118,29 +118,44 @@ pub fn differences(before: &List, now: &List) -> Vec<String> {
             Some(is) if (is.is_enum, &is.note) != (was.is_enum, &was.note) => {
                 errors.push(format!("{name} is read in another way"));
             }
-            Some(is) => compare(name, was, is, now.version, &mut errors),
+            Some(is) => compare(name, was, is, (before.version, now.version), &mut errors),
         }
     }
     errors
 }
 
-fn compare(name: &str, was: &Type, is: &Type, version: u32, errors: &mut Vec<String>) {
+fn compare(name: &str, was: &Type, is: &Type, versions: (u32, u32), errors: &mut Vec<String>) {
     for (n, before) in was.variants.iter().enumerate() {
         match is.variants.get(n) {
             Some(after) if after.name == before.name => {
                 let name = if was.is_enum { format!("{name}::{}", before.name) } else { name.to_string() };
-                fields(&name, before, after, version, errors);
+                fields(&name, before, after, versions, errors);
             }
             _ => errors.push(format!("{name}: variant {n} was {}; put new ones at the end", before.name)),
         }
     }
+    if versions.0 == versions.1 && is.variants.len() > was.variants.len() {
+        errors.push(format!(
+            "{name} has a new variant, and version {} is written already: {RAISE}",
+            versions.0
+        ));
+    }
 }
 
+/// What a change needs once there are directories of the newest version.
+const RAISE: &str = "raise VERSION in base::codec";
+
 /// Fields that were there are there in their order; others say that this version adds them.
-fn fields(name: &str, was: &Variant, is: &Variant, version: u32, errors: &mut Vec<String>) {
+fn fields(name: &str, was: &Variant, is: &Variant, (before, version): (u32, u32), errors: &mut Vec<String>) {
     let mut expected = was.fields.iter().peekable();
     for field in &is.fields {
-        if expected.next_if_eq(&field).is_none() && field.since != Some(version) {
+        if expected.next_if_eq(&field).is_some() {
+            continue;
+        }
+        if field.since == Some(version) && before == version {
+            errors
+                .push(format!("{name}: `{field}` is new, and version {version} is written already: {RAISE}"));
+        } else if field.since != Some(version) {
             errors.push(format!(
                 "{name}: `{field}` is new, moved or of another type; a new field needs \
                  #[serde(deserialize_with = \"base::codec::since::<{version}, _, _>\")]"
@@ -160,6 +175,17 @@ mod tests {
     fn errors(change: impl Fn(&str) -> String) -> Vec<String> {
         let now = change(BEFORE).replace("version 11", "version 12");
         differences(&List::parse(BEFORE).unwrap(), &List::parse(&now).unwrap())
+    }
+
+    #[test]
+    fn what_is_written_already_does_not_grow() {
+        let grown = |from: &str, to: &str| {
+            let now = BEFORE.replace(from, to);
+            differences(&List::parse(BEFORE).unwrap(), &List::parse(&now).unwrap())
+        };
+        assert!(grown("a::S\n", "a::S\n").is_empty());
+        assert!(grown("    x: u8\n", "    x: u8\n    z: u8 since 11\n")[0].contains(RAISE));
+        assert!(grown("  Two\n", "  Two\n  Three\n")[0].contains(RAISE));
     }
 
     #[test]
