@@ -72,7 +72,9 @@ impl Argument {
         };
         match (self, given) {
             (Argument::Of(TEXT) | Argument::Config, given) => is_text(given),
-            (Argument::Of(INTEGER), given) => matches!(given, DataType::SmallInt | DataType::Integer),
+            (Argument::Of(INTEGER), given) => {
+                matches!(given, DataType::SmallInt | DataType::Integer | DataType::BigInt)
+            }
             (Argument::Of(wanted), given) => wanted == given,
             (Argument::Texts, DataType::Array(of)) => is_text(of.data_type()),
             (Argument::Numbers, DataType::Array(of)) => is_number(of.data_type()),

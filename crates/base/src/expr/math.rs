@@ -5,6 +5,9 @@ use crate::Datum;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 
+/// Multiplications of one power: some milliseconds.
+const MULTIPLICATIONS_MAX: u32 = 100_000;
+
 fn no_power(why: &str) -> SqlError {
     SqlError::new(SqlState(*b"2201F"), why)
 }
@@ -72,13 +75,25 @@ pub(super) fn decimal_power(base: Decimal, exponent: Decimal) -> SqlResult<Decim
     }
     let times = u32::try_from(whole.units().unsigned_abs()).map_err(|_| overflow())?;
     let mut product = Decimal::new(1, 0);
-    // More multiplications than this overflow, or stand still.
-    for _ in 0..times.min(1_000) {
-        product = product.checked_mul(base).ok_or_else(overflow)?;
+    for done in 0..times {
+        let next = product.checked_mul(base).ok_or_else(overflow)?;
+        // 0, 1 and -1 stand still, as does what has become too small; of -1 the sign goes by what is left.
+        if next == product || next == product.negated() && (times - done) % 2 == 0 {
+            break;
+        }
+        if done == MULTIPLICATIONS_MAX {
+            return Err(SqlError::unsupported(format!(
+                "numeric raised to a power beyond {MULTIPLICATIONS_MAX}"
+            )));
+        }
+        product = next;
     }
     let approximate = whole.as_f64() * base.as_f64().abs().log10();
     let digits = if base.units() == 0 { 16.0 } else { (16.0 - approximate.trunc()).clamp(0.0, 38.0) };
     let scale = (digits as u8).max(base.scale()).max(exponent.scale());
+    if whole.units() < 0 && product.units() == 0 {
+        return Err(overflow());
+    }
     let made = match whole.units() < 0 {
         true => (0..=scale).rev().find_map(|scale| Decimal::new(1, 0).div_at(product, scale)),
         false => (0..=scale).rev().find_map(|scale| product.rescale(scale)),
@@ -119,6 +134,14 @@ mod tests {
         assert_eq!(power("0", "-1"), "2201F");
         assert_eq!(power("-8", "0.5"), "2201F");
         assert_eq!(power("10", "60"), "22003");
+        assert!(power("1.001", "5000").starts_with("148.0428361626"));
+        assert_eq!(power("0.0001", "-20"), "22003");
+        assert_eq!(power("0.0001", "20"), "0.0000000000000000");
+        assert_eq!(
+            [power("-1", "4000000000"), power("-1", "4000000001")].map(|p| p[..2].to_string()),
+            ["1.", "-1"]
+        );
+        assert_eq!(power("1.0000001", "4000000000"), "0A000");
     }
 
     #[test]
