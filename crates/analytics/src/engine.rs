@@ -91,7 +91,8 @@ impl Analytics {
         options.optimizer.hash_join_single_partition_threshold_rows = 4 << 20;
         // Tables are small enough that dealing rows out pays only from some thousands on.
         options.optimizer.repartition_file_scans = false;
-        let memory: Arc<dyn MemoryPool> = Arc::new(super::memory::SharedPool::new(memory_bytes));
+        let memory: Arc<dyn MemoryPool> =
+            Arc::new(super::memory::SharedPool::new(memory_bytes).spilling(spill.is_some()));
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(memory.clone())
             .with_disk_manager_builder(spill::disk(spill))

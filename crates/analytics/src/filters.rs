@@ -206,7 +206,8 @@ impl Part {
         let at = |number: usize| columns.iter().position(|c| *c == number).expect("collected above");
         Ok(Part {
             expr: moved(expr, |column| Column::new(column.name(), at(column.index())))?,
-            schema: schema(table, &columns),
+            // Functions look at the notes, as of a uuid, which is a text in Arrow.
+            schema: super::types::schema_of(table, &columns),
             columns,
             predicates,
             same,

@@ -127,6 +127,8 @@ impl Front<'_> {
         Beside { replicas, writer, notifications, is_replaceable }: Beside,
     ) -> anyhow::Result<FrontEnd> {
         let address = listener.local_addr()?;
+        let replica = writer.as_ref().map(|writer| writer.replica.as_str());
+        let spill = self.args.memory.spill(host.id(), replica)?;
         let member = Member {
             host: host.clone(),
             topology: topology.clone(),
@@ -139,7 +141,6 @@ impl Front<'_> {
             writer,
         };
         let query_threads = QueryThreadsPool::start()?;
-        let spill = self.args.memory.spill(host.id())?;
         let config = GatewayConfig {
             query_memory_bytes: (self.args.memory.query_memory_mib as usize) << 20,
             spill: spill.as_ref().map(SpillDir::spill),

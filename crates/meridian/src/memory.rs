@@ -38,11 +38,13 @@ impl MemoryArgs {
         Ok(())
     }
 
-    /// Takes a node's part of the directory, if one is given. Errors: it cannot be used, or another process uses it.
-    pub fn spill(&self, node: NodeId) -> anyhow::Result<Option<SpillDir>> {
+    /// Takes a node's part of the directory, if one is given. `replica`: the name of one in a process of its own, whose
+    /// number another life of it need not have. Errors: it cannot be used, or another process uses it.
+    pub fn spill(&self, node: NodeId, replica: Option<&str>) -> anyhow::Result<Option<SpillDir>> {
         let Some(directory) = &self.spill_dir else { return Ok(None) };
         let bytes_max = self.spill_mib.unwrap_or(SPILL_MIB) << 20;
-        SpillDir::open(&directory.join(format!("node-{}", node.0)), bytes_max).map(Some)
+        let part = replica.map_or_else(|| format!("node-{}", node.0), |name| format!("replica-{name}"));
+        SpillDir::open(&directory.join(part), bytes_max).map(Some)
     }
 }
 
@@ -115,24 +117,26 @@ mod tests {
         std::fs::create_dir_all(&other).unwrap();
         std::fs::write(left.join("file"), "what a query has put away").unwrap();
         let args = args(Some(scratch.clone()), Some(5));
-        let first = args.spill(NodeId(0)).unwrap().unwrap();
+        let first = args.spill(NodeId(0), None).unwrap().unwrap();
         assert!(!left.exists() && other.exists(), "only what queries left is removed");
         assert_eq!(first.spill(), Spill { directory: scratch.join("node-0"), bytes_max: 5 << 20 });
-        let refused = args.spill(NodeId(0)).unwrap_err().to_string();
+        let refused = args.spill(NodeId(0), None).unwrap_err().to_string();
         assert!(refused.contains("node-0 is in use by another process"), "{refused}");
-        assert!(args.spill(NodeId(1)).unwrap().is_some(), "another node has a part of its own");
+        assert!(args.spill(NodeId(1), None).unwrap().is_some(), "another node has a part of its own");
+        let replica = args.spill(NodeId(0), Some("r1")).unwrap().unwrap();
+        assert_eq!(replica.spill().directory, scratch.join("replica-r1"));
         drop(first);
-        assert!(args.spill(NodeId(0)).unwrap().is_some());
+        assert!(args.spill(NodeId(0), None).unwrap().is_some());
         std::fs::remove_dir_all(&scratch).unwrap();
     }
 
     #[test]
     fn without_a_directory_there_are_no_files() {
-        assert!(args(None, None).spill(NodeId(0)).unwrap().is_none());
+        assert!(args(None, None).spill(NodeId(0), None).unwrap().is_none());
         assert!(args(None, None).check().is_ok());
         let refused = args(None, Some(5)).check().unwrap_err().to_string();
         assert!(refused.contains("--spill-dir"), "{refused}");
-        let nowhere = args(Some("/proc/none".into()), None).spill(NodeId(0)).unwrap_err().to_string();
+        let nowhere = args(Some("/proc/none".into()), None).spill(NodeId(0), None).unwrap_err().to_string();
         assert!(nowhere.contains("--spill-dir: cannot use /proc/none/node-0"), "{nowhere}");
     }
 }

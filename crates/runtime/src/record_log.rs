@@ -31,11 +31,12 @@ const STATE: &str = "state";
 /// Rows of a partition, followed by its number.
 const ROWS: &str = "rows-";
 
-/// A checkpoint is due once the records behind the last one have a quarter of its bytes. A checkpoint writes all rows, so one
-/// after every so many bytes of log would write more for each byte of log the larger the database is. With a quarter it
-/// writes at most four bytes for each byte of log, and a restart goes through records of at most a quarter of the bytes
-/// that it reads of the checkpoint anyway. A half would save two of these four bytes, and double what is replayed: a
-/// record takes several times as long as a row of the same length, because its transaction is executed.
+/// A checkpoint is due once the records behind the last one have a quarter of its bytes. A checkpoint writes all rows, so
+/// one after every so many bytes of log would write more for each byte of log the larger the database is. With a quarter,
+/// checkpoints of a database that does not grow write at most four bytes for each byte of log, and a restart goes through
+/// records of at most a quarter of the bytes that it reads of the checkpoint anyway. A half would save two of these four
+/// bytes, and double what is replayed: a record takes several times as long as a row of the same length, because its
+/// transaction is executed.
 const PARTS_OF_CHECKPOINT: u64 = 4;
 
 /// Bytes of records behind a checkpoint of `newest_bytes` (0: there is none) after which the next one is due.

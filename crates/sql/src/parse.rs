@@ -37,6 +37,7 @@ mod storage;
 mod subscripts;
 mod triggers;
 mod trims;
+mod type_calls;
 mod types;
 mod waits;
 
@@ -67,6 +68,7 @@ pub use spellings::names_of_columns;
 pub use storage::{is_physical, stays};
 pub use triggers::{CreateTrigger, Timing, TriggerStatement, WrittenEvent, trigger_statement};
 pub use types::owner_of_type;
+pub use waits::WAIT_FOR;
 
 use base::SqlError;
 use base::error::{SqlResult, SqlState};
@@ -77,8 +79,6 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
-
-pub use waits::WAIT_FOR;
 
 /// Stands in a FETCH for MOVE, which the parser does not know.
 pub const MOVE: &str = "meridian move";
@@ -150,8 +150,8 @@ fn parse_tokens(sql: &str, tokens: Vec<TokenWithSpan>) -> SqlResult<Vec<Statemen
     let tokens = check_options::known(types::known(domains::known(databases::known(tokens))));
     let tokens = identities::known(likes::known(waits::known(trims::known(deferrals::known(tokens)))?)?);
     let tokens = asides::with_plain_strings(storage::known(asides::known(groups::enclosed(tokens))));
-    let have_signs = signs::meet(&tokens);
-    let says_only = tokens.iter().any(only::is_said);
+    let (have_signs, says_only) = (signs::meet(&tokens), tokens.iter().any(only::is_said));
+    let have_type_calls = type_calls::are_said(&tokens);
     let dialect = BoundedDialect::new(tokens.len());
     let parsed = dialect.parse(|dialect| {
         Parser::new(dialect)
@@ -165,8 +165,7 @@ fn parse_tokens(sql: &str, tokens: Vec<TokenWithSpan>) -> SqlResult<Vec<Statemen
         Failure::Interrupted(error) => error,
     })?;
     statements.iter().try_for_each(refuse_wrapped)?;
-    statements.iter().try_for_each(routines::check)?;
-    statements.iter().try_for_each(triggers::check)?;
+    statements.iter().try_for_each(|s| routines::check(s).and_then(|()| triggers::check(s)))?;
     if have_signs {
         statements.iter_mut().for_each(signs::apart);
     }
@@ -174,6 +173,7 @@ fn parse_tokens(sql: &str, tokens: Vec<TokenWithSpan>) -> SqlResult<Vec<Statemen
         statements.iter_mut().for_each(only::as_hints);
     }
     statements.iter_mut().for_each(chains::balance);
+    type_calls::as_casts(&mut statements, have_type_calls);
     if sql.contains('[') {
         statements.iter_mut().for_each(subscripts::with_whole_names);
     }

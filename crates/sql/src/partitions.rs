@@ -34,6 +34,16 @@ pub fn root(catalog: &Catalog, id: TableId) -> Option<&Arc<Table>> {
     catalog.table(at)
 }
 
+/// A partition and those that it is in, from the innermost one on, without the table that has their rows.
+pub fn upwards(catalog: &Catalog, id: TableId) -> Vec<TableId> {
+    let (mut at, mut found) = (id, Vec::new());
+    while let Some(of) = partition(catalog, at) {
+        found.push(at);
+        at = of.parent;
+    }
+    found
+}
+
 /// What makes a relation a partition, if it is one.
 pub fn partition(catalog: &Catalog, id: TableId) -> Option<&Partition> {
     catalog.views.get(&id)?.partition.as_ref()

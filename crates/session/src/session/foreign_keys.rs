@@ -159,7 +159,8 @@ impl Session {
             }
             for key in &table.foreign.own {
                 let reference = Reference::of(catalog, table, key)?;
-                if !is_due(self, &reference) {
+                let moves_rows = self.open().reading.moves_rows;
+                if !is_due(self, &reference) || moves_rows && !key.is_validated {
                     continue;
                 }
                 let mut asked = Vec::new();

@@ -80,7 +80,11 @@ impl Session {
         let taken = |row: &SeenRow| columns.iter().map(|(from, _)| row.values[*from].clone()).collect();
         let rows: Vec<Vec<Datum>> = rows.iter().map(taken).collect();
         let targets: Vec<usize> = columns.iter().map(|(_, to)| *to).collect();
-        self.fill_columns(self.table_of(to)?, &targets, rows).await.map(|_| ())
+        let table = self.table_of(to)?;
+        self.open().reading.moves_rows = true;
+        let filled = self.fill_columns(table, &targets, rows).await;
+        self.open().reading.moves_rows = false;
+        filled.map(|_| ())
     }
 
     async fn delete_rows(&mut self, from: base::TableId, rows: Vec<SeenRow>) -> SqlResult<()> {

@@ -80,6 +80,18 @@ impl Drop for Level<'_> {
     }
 }
 
+/// The session while it acts as the owner of a function, if that is SECURITY DEFINER. Dropped, it acts as before.
+pub(super) struct ActingFor<'a> {
+    pub session: &'a mut Session,
+    before: Option<Acting>,
+}
+
+impl Drop for ActingFor<'_> {
+    fn drop(&mut self) {
+        self.session.prepared.programs.acting = self.before.take();
+    }
+}
+
 impl Session {
     /// DO: in the open transaction, or as one of its own.
     pub(super) async fn run_do(&mut self, block: &Arc<Program>) -> SqlResult<Response> {
@@ -153,12 +165,21 @@ impl Session {
     }
 
     /// Acts as the owner of a function that is SECURITY DEFINER, until its level ends.
-    fn act_for(&mut self, compiled: &Compiled) {
-        let Some(routine) = compiled.routine.as_ref().filter(|routine| routine.is_definer) else { return };
+    fn act_for(&mut self, routine: &Routine) {
+        if !routine.is_definer {
+            return;
+        }
         let catalog = self.catalog();
         let role = catalog.roles.owner_of(&Object::Relation(routine.id));
         let name = catalog.roles.roles.get(&role).map(|role| role.name.clone()).unwrap_or_default();
         self.prepared.programs.acting = Some(Acting { role, name });
+    }
+
+    /// The session as a function in SQL has it while its statements run.
+    pub(super) fn acting_for(&mut self, routine: &Routine) -> ActingFor<'_> {
+        let before = self.prepared.programs.acting.clone();
+        self.act_for(routine);
+        ActingFor { session: self, before }
     }
 
     fn of_triggers(&mut self) -> &mut triggers::OfTriggers {
@@ -187,7 +208,9 @@ impl Session {
         let before = self.prepared.programs.acting.clone();
         let level = Level(self, before);
         let session = &mut *level.0;
-        session.act_for(compiled);
+        if let Some(routine) = &compiled.routine {
+            session.act_for(routine);
+        }
         let mut savepoints = 0;
         let driven = session.drive(compiled, run, &mut savepoints).await;
         // What is left of a program that has failed.

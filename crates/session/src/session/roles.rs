@@ -125,9 +125,7 @@ impl Session {
             })
         };
         let forbidden = |message| Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
-        if self.acting_owner().is_some() {
-            return forbidden(format!("cannot set parameter \"{setting}\" within security-definer function"));
-        }
+        self.refuse_in_definer(setting)?;
         if setting == SESSION_USER {
             if name == self.login.user {
                 return Ok(());
@@ -151,6 +149,15 @@ impl Session {
             true => Ok(()),
             false => forbidden(format!("permission denied to set role \"{name}\"")),
         }
+    }
+
+    /// Errors: 42501 for a setting of the role within a function that is SECURITY DEFINER.
+    pub(super) fn refuse_in_definer(&self, setting: &str) -> SqlResult<()> {
+        if !matches!(setting, ROLE | SESSION_USER) || self.acting_owner().is_none() {
+            return Ok(());
+        }
+        let told = format!("cannot set parameter \"{setting}\" within security-definer function");
+        Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, told))
     }
 
     pub(super) fn set_role(

@@ -267,7 +267,7 @@ fn columns(
 }
 
 impl Session {
-    /// Runs the statements of a body in the open transaction.
+    /// Runs the statements of a body in the open transaction, as the owner of a function that is SECURITY DEFINER.
     pub(super) async fn routine_buffered(
         &mut self,
         plan: &RoutinePlan,
@@ -279,9 +279,11 @@ impl Session {
         };
         let mut rows = Vec::new();
         let is_null = plan.routine.is_strict && arguments.iter().any(Datum::is_null);
+        let acting = self.acting_for(&plan.routine);
         for statement in plan.statements.iter().filter(|_| !is_null) {
-            rows = self.rows_of_plan(statement, &arguments).await?;
+            rows = acting.session.rows_of_plan(statement, &arguments).await?;
         }
+        drop(acting);
         let from: Vec<DataType> = match plan.statements.last().and_then(Plan::columns) {
             Some(columns) => columns.iter().map(|column| column.data_type).collect(),
             None => Vec::new(),

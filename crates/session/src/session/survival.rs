@@ -6,9 +6,12 @@ use base::{Datum, SqlError};
 use node::request::{EngineKind, Guarantee, RegionState, Survival};
 
 impl Session {
-    /// A row for each guarantee, as the connected region sees the others.
+    /// A row for each guarantee, as the connected region sees the others. Errors: a read-only replica does not see them.
     pub(super) fn survival(&self) -> SqlResult<Vec<Vec<Datum>>> {
         let cluster = self.cluster();
+        if let Some(writer) = cluster.read_only() {
+            return Err(SqlError::unsupported("SHOW SURVIVAL at a read-only replica").hint(writer));
+        }
         let engine = EngineKind::parse(cluster.engine()).ok_or_else(|| {
             SqlError::unsupported(format!("SHOW SURVIVAL with engine {}", cluster.engine()))
         })?;

@@ -223,6 +223,7 @@ impl Session {
 
     /// What DISCARD ALL ends beside temporary tables.
     pub(super) fn forget_session(&mut self) -> SqlResult<()> {
+        self.refuse_in_definer(SESSION_USER)?;
         self.forget_all();
         self.cursors.clear();
         self.reset(SESSION_USER, false)?;
@@ -342,6 +343,7 @@ impl Session {
     }
 
     pub(super) fn reset(&mut self, name: &str, is_local: bool) -> SqlResult<()> {
+        self.refuse_in_definer(name)?;
         if name == REQUEST {
             self.request = None;
         }

@@ -148,7 +148,7 @@ impl DdlContext<'_> {
             Operation::AddConstraint { constraint, not_valid } => {
                 self.add_constraint(altering, constraint, *not_valid)
             }
-            Operation::ValidateConstraint { name } => validate_constraint(next, &fold(name)),
+            Operation::ValidateConstraint { name } => validate_constraint(self, next, &fold(name)),
             Operation::DropConstraint { if_exists, name, drop_behavior } => {
                 self.drop_constraint(altering, &fold(name), *if_exists, is_cascade(drop_behavior))
             }
@@ -292,7 +292,7 @@ impl DdlContext<'_> {
         cascade: bool,
     ) -> SqlResult<()> {
         let Altering { table, next, altered, ddl, .. } = &mut *altering;
-        if !has_constraint(next, name) {
+        if !has_constraint(next, name) || self.is_of_partition(next, name)? {
             let told = format!("constraint \"{name}\" of relation \"{}\" does not exist", next.name);
             if !if_exists {
                 return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told));
@@ -437,7 +437,13 @@ fn promoted(table: &Table, name: &ast::Ident) -> SqlResult<Index> {
     Ok(index.clone())
 }
 
-fn validate_constraint(next: &mut Table, name: &str) -> SqlResult<()> {
+/// Errors: 42704, 42809 for a constraint that is never anything but valid.
+fn validate_constraint(context: &DdlContext<'_>, next: &mut Table, name: &str) -> SqlResult<()> {
+    let told = format!("constraint \"{name}\" of relation \"{}\" does not exist", next.name);
+    let missing = SqlError::new(SqlState::UNDEFINED_OBJECT, told);
+    if context.is_of_partition(next, name)? {
+        return Err(missing);
+    }
     if let Some(key) = next.foreign_keys_mut().find(|key| key.name == name) {
         key.is_validated = true;
         return Ok(());
@@ -454,9 +460,6 @@ fn validate_constraint(next: &mut Table, name: &str) -> SqlResult<()> {
                 "constraint \"{name}\" of relation \"{relation}\" is not a foreign key or check constraint"
             ),
         ),
-        false => SqlError::new(
-            SqlState::UNDEFINED_OBJECT,
-            format!("constraint \"{name}\" of relation \"{relation}\" does not exist"),
-        ),
+        false => missing,
     })
 }

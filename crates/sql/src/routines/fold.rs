@@ -150,6 +150,7 @@ mod tests {
     #[test]
     fn the_name_of_a_function_tells_the_aggregate() {
         assert_eq!(aggregate_of(&name_of(TableId(7))), Some(TableId(7)));
-        assert_eq!(aggregate_of("meridian_fold_x"), None);
+        assert_eq!(aggregate_of("\u{f8ff}fold x"), None);
+        assert!(name_of(TableId(7)).starts_with(crate::parse::OWN_NAMES));
     }
 }

@@ -5,8 +5,9 @@ use base::TableId;
 use base::routines::FunctionName;
 use base::schema::Catalog;
 
-/// Begins the name of the function that makes a state of values; the aggregate's id follows.
-const PREFIX: &str = "meridian_fold_";
+/// Begins the name of the function that makes a state of values; the aggregate's id follows. No client can say it, so
+/// what is called is permitted and of the aggregate's types.
+const PREFIX: &str = "\u{f8ff}fold ";
 
 /// Functions of PostgreSQL's that are operators under a name.
 const OPERATORS: [(&str, &[&str]); 5] = [
@@ -17,7 +18,7 @@ const OPERATORS: [(&str, &[&str]); 5] = [
     ("OR", &["boolor_statefunc"]),
 ];
 
-/// The name of the function that makes a state of an aggregate's values.
+/// The name of the function that makes a state of an aggregate's values, to be quoted in a text.
 pub fn name_of(aggregate: TableId) -> String {
     format!("{PREFIX}{}", aggregate.0)
 }

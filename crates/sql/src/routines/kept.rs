@@ -8,6 +8,7 @@ use crate::lower::scope::ParameterTypes;
 use crate::names::quoted;
 use crate::privileges::Check;
 use crate::walk::{self, WalkMut};
+use base::TableId;
 use base::error::SqlResult;
 use sqlparser::ast::{Expr, ObjectName, TableFactor, VisitorMut};
 use std::cell::Cell;
@@ -45,7 +46,6 @@ pub fn expand_kept(lookup: Lookup<'_>, e: &mut Expr) -> SqlResult<()> {
     if lookup.catalog.routines.0.is_empty() || !calls_some(lookup, e) {
         return Ok(());
     }
-    let _deeper = Deeper::enter()?;
     let standing = lookup.catalog.roles.standing(base::roles::ROOT);
     let check = Check {
         catalog: lookup.catalog,
@@ -53,9 +53,17 @@ pub fn expand_kept(lookup: Lookup<'_>, e: &mut Expr) -> SqlResult<()> {
         database: lookup.database,
         standing: &standing,
     };
+    expand_permitted(&check, None, e)
+}
+
+/// The same of calls that a role makes; `permitted` is a function that the expression itself may call in any case. Errors:
+/// those of [`super::expand`].
+pub(super) fn expand_permitted(check: &Check<'_>, permitted: Option<TableId>, e: &mut Expr) -> SqlResult<()> {
+    let _deeper = Deeper::enter()?;
     let parameters = ParameterTypes::default();
     let mut spent = Spent::default();
-    let mut expansion = Expansion::new(&check, &parameters, &mut spent, 0);
+    let mut expansion = Expansion::new(check, &parameters, &mut spent, 0);
+    expansion.permitted = permitted;
     match e.walk_mut(&mut expansion) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),

@@ -14,7 +14,8 @@ pub fn headline(throughput: &Throughput) -> Vec<(&'static str, String)> {
         let found = match most.found {
             Some(streams) if most.is_limit => format!("{streams} or more"),
             Some(streams) => streams.to_string(),
-            None => "none".into(),
+            None if most.trials.iter().any(|trial| trial.streams == 0 && !trial.holds) => "none".into(),
+            None => "not found".into(),
         };
         out.push(("most streams at which the rate holds", found));
     }
@@ -148,8 +149,8 @@ fn most_streams(page: &mut Page, run: &Run) {
     let columns = ["streams", "transactions per second", "queries per hour", "streams that broke", ""];
     page.table(&words(&columns), &lines);
     page.note(
-        "The number is doubled until the rate does not hold within 2 %, then the gap is halved, and the result is tried \
-         once more.",
+        "The number is doubled until the rate does not hold within 2 %, then the gap is halved, and a result counts \
+         once it has held twice.",
     );
 }
 
@@ -200,6 +201,11 @@ mod tests {
         let head = headline(&run().throughput);
         assert_eq!(head[0].1, "64 or more");
         assert_eq!(head[1].1, "10 / 90");
+        let mut ended = run().throughput;
+        (ended.most_streams.found, ended.most_streams.is_limit) = (None, false);
+        assert_eq!(headline(&ended)[0].1, "not found");
+        ended.most_streams.trials.push(TrialFigures::default());
+        assert_eq!(headline(&ended)[0].1, "none");
         let found = summary(&run().throughput.frontier);
         assert_eq!(found["points"][3]["on_envelope"], false);
         assert_eq!(found["points"][3]["broken_streams"], 1);

@@ -110,7 +110,12 @@ impl Bench {
             }
         };
         if tokio::time::timeout(ENDING, ending).await.is_err() {
+            broken_streams += tasks.len() as u32;
+            println!("{} streams were given up after {ENDING:?}", tasks.len());
             tasks.shutdown().await;
+        }
+        if let Some(joined) = probing.try_join_next() {
+            joined.context("the probe's task broke down")??;
         }
         probing.shutdown().await;
         drop(shared.take_lines());

@@ -40,6 +40,8 @@ pub struct Reading {
     pub keeps: bool,
     /// The transaction is one statement that inserts, and changes no row twice.
     pub is_lone: bool,
+    /// Rows move into another table now: keys that they were not known to keep are not asked of them.
+    pub moves_rows: bool,
     /// The catalog was changed, even if all of that is undone at COMMIT: the transaction is serializable.
     pub has_changed_catalog: bool,
 }

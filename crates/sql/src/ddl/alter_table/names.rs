@@ -51,7 +51,7 @@ impl DdlContext<'_> {
     }
 
     pub(super) fn rename_constraint(&self, next: &mut Table, from: &str, to: String) -> SqlResult<()> {
-        if !has_constraint(next, from) {
+        if !has_constraint(next, from) || self.is_of_partition(next, from)? {
             let told = format!("constraint \"{from}\" for table \"{}\" does not exist", next.name);
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told));
         }

@@ -110,6 +110,22 @@ impl DdlContext<'_> {
         Ok(Some(ddl))
     }
 
+    /// Whether a table has a foreign key or a check of this name for the rows of one of its partitions alone.
+    pub(in crate::ddl) fn is_of_partition(&self, table: &Table, name: &str) -> SqlResult<bool> {
+        if let Some(key) = table.foreign.own.iter().find(|key| key.name == name) {
+            return Ok(key.partition.is_some());
+        }
+        let check = table.checks.iter().find(|check| check.name == name);
+        let Some(check) = check.filter(|_| table.partitioning.is_some()) else { return Ok(false) };
+        let tree = Tree::within(self.catalog, table);
+        for id in tree.ids() {
+            if Condition::of(&tree.condition(id))?.is_of(check) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Errors: 42P16, 42809 for a change of ONLY a partitioned relation that its partitions would have to follow.
     pub(in crate::ddl) fn refuse_only(&self, shape: &Table, alter: &ast::AlterTable) -> SqlResult<()> {
         if !alter.only || shape.partitioning.is_none() {

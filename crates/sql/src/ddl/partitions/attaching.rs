@@ -202,7 +202,9 @@ impl DdlContext<'_> {
             return Err(SqlError::internal("a table that was not made"));
         };
         let columns = same_columns(parent.root, table, &parent.shape.name)?;
-        let is_its = |key: &&ForeignKey| key.partition_id().is_none_or(|id| id == view.shape.id);
+        // Those of partitions that it is in are keys of its rows too.
+        let within = partitions::upwards(self.catalog, view.shape.id);
+        let is_its = |key: &&ForeignKey| key.partition_id().is_none_or(|id| within.contains(&id));
         for key in parent.root.foreign.own.iter().filter(is_its) {
             if let Some(key) = with_columns(key, &columns) {
                 table.add_foreign_key(ForeignKey { partition: None, ..key });
@@ -233,13 +235,18 @@ impl DdlContext<'_> {
         let Some(Statement::CreateTable(create)) = crate::parse::parse(&text)?.pop() else {
             return Err(SqlError::internal("this text creates a table"));
         };
-        // The partition's name is free behind the change, and what it has of its own holds for all rows of the table.
+        // The partition's name is free behind the change, and what it has of its own, and what those have that it is in,
+        // holds for all rows of the table.
         let mut catalog = Catalog::clone(self.catalog);
         catalog.views.remove(&view.shape.id);
         let (tree, mut like) = (partitions::Tree::within(self.catalog, root), root.clone());
+        let within = partitions::upwards(self.catalog, view.shape.id);
         Condition::of(&tree.condition(view.shape.id))?.spread_over(&mut like);
-        for id in tree.ids().filter(|id| *id != view.shape.id) {
+        for id in tree.ids().filter(|id| !within.contains(id)) {
             Condition::of(&tree.condition(id))?.take_from(&mut like);
+        }
+        for id in within.iter().skip(1) {
+            Condition::of(&tree.condition(*id))?.spread_over(&mut like);
         }
         catalog.tables.insert(like.id, Arc::new(like));
         create_table(&DdlContext { catalog: &Arc::new(catalog), ..*self }, &create)
@@ -253,6 +260,8 @@ fn add_keys_of(child: &Table, view: &View, columns: &[(usize, usize)], condition
         let is_same = |own: &ForeignKey| {
             own.partition.is_none()
                 && (own.table, &own.columns, &own.referenced) == (key.table, &key.columns, &key.referenced)
+                && (&own.on_update, &own.on_delete) == (&key.on_update, &key.on_delete)
+                && (own.is_full, own.timing) == (key.is_full, key.timing)
         };
         if next.foreign.own.iter().any(is_same) {
             continue;

@@ -2,9 +2,15 @@
 //! ORDER BY, FILTER and OVER of a call are those of `array_agg`.
 
 use super::{Expansion, cast, permit};
+use crate::privileges::{Check, denied};
+use crate::routines::fold::transition;
 use crate::routines::fold_calls;
+use crate::routines::kept::expand_permitted;
 use crate::routines::resolve::Resolved;
+use base::TableId;
 use base::error::{SqlError, SqlResult, SqlState};
+use base::roles::{Object, Privileges};
+use base::routines::{Aggregate, FunctionName, Routine};
 use sqlparser::ast::{
     self, DuplicateTreatment, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
 };
@@ -57,6 +63,7 @@ impl Expansion<'_, '_> {
             return Err(SqlError::internal("it is an aggregate"));
         };
         permit(self.check, routine)?;
+        check_transition(self.check, routine, aggregate)?;
         let wrong = |told: String| Err(SqlError::new(WRONG_OBJECT_TYPE, told));
         let name = &routine.name;
         if !function.within_group.is_empty() {
@@ -82,7 +89,8 @@ impl Expansion<'_, '_> {
             .hint("Cast the argument to the type that the aggregate takes, in both places."));
         }
         list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))];
-        let mut folded = crate::parse::parse_expr(&format!("{}(1)", fold_calls::name_of(routine.id)))?;
+        let name = fold_calls::name_of(routine.id);
+        let mut folded = crate::parse::parse_expr(&format!("\"{name}\"(1)"))?;
         if let Expr::Function(ast::Function { args: FunctionArguments::List(list), .. }) = &mut folded {
             list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(gathered)))];
         }
@@ -90,7 +98,39 @@ impl Expansion<'_, '_> {
         let Some(last) = &aggregate.last else { return Ok(state) };
         let text = fold_calls::call(self.check.catalog, last, &[state.to_string()]);
         let mut result = crate::parse::parse_expr(&text)?;
-        self.expression(&mut result)?;
+        // Its arguments are expanded already.
+        self.permitted = permitted_by_owner(self.check, routine, last)?;
+        let expanded = self.expression(&mut result);
+        self.permitted = None;
+        expanded?;
         Ok(result)
+    }
+}
+
+/// Whether the aggregate's owner may call SFUNC, and the role that acts what the body of SFUNC calls. Errors: 42501, and
+/// those of [`super::expand`].
+fn check_transition(check: &Check<'_>, routine: &Routine, aggregate: &Aggregate) -> SqlResult<()> {
+    let permitted = permitted_by_owner(check, routine, &aggregate.transition)?;
+    if permitted.is_none() {
+        return Ok(());
+    }
+    let text = transition(check.catalog, aggregate, routine, ["state", "argument"]);
+    expand_permitted(check, permitted, &mut crate::parse::parse_expr(&text)?)
+}
+
+/// The function of a user that an aggregate calls. Errors: 42501 if the aggregate's owner may not call it.
+fn permitted_by_owner(
+    check: &Check<'_>,
+    aggregate: &Routine,
+    called: &FunctionName,
+) -> SqlResult<Option<TableId>> {
+    let Some(called) = called.routine.and_then(|id| check.catalog.routines.0.get(&id)) else {
+        return Ok(None);
+    };
+    let roles = &check.catalog.roles;
+    let owner = roles.standing(roles.owner_of(&Object::Relation(aggregate.id)));
+    match roles.may(&owner, &Object::Relation(called.id), Privileges::EXECUTE) {
+        true => Ok(Some(called.id)),
+        false => Err(denied(called.kind(), &called.name)),
     }
 }

@@ -8,35 +8,61 @@ use base::TableId;
 use base::error::{SqlError, SqlResult};
 use base::roles::{Object, Standing};
 use base::routines::Routine;
+use base::views::Relation;
 use sqlparser::ast::{Expr, Statement, TableFactor, Visitor};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Functions whose value is the role that acts.
-const ROLES: [&str; 3] = ["current_user", "current_role", "user"];
+/// Functions whose value follows from the role that acts.
+const ROLES: [&str; 4] = ["current_user", "current_role", "user", "pg_has_role"];
 
-/// What the owner may do; `None`: the function acts with the rights of the role that calls it. Errors: 0A000 for a body
-/// that asks for the role, which would be the one that calls.
-pub(super) fn owner(check: &Check<'_>, routine: &Routine, body: &Statement) -> SqlResult<Option<Standing>> {
-    if !routine.is_definer {
-        return Ok(None);
-    }
-    let asks = |name: &str| ROLES.iter().any(|role| name.eq_ignore_ascii_case(role));
-    let found: ControlFlow<()> = walk::expressions(body, |e| match e {
-        Expr::Function(function) if asks(&function.name.to_string()) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    if found.is_break() {
-        let told = "current_user in a function in SQL that is SECURITY DEFINER, inside a query";
-        return Err(SqlError::unsupported(told)
-            .hint(format!("Call the function alone: SELECT {}(…), or write it in PL/pgSQL.", routine.name)));
-    }
+/// What the owner may do; `None`: the function acts with the rights of the role that calls it.
+pub(super) fn owner(check: &Check<'_>, routine: &Routine) -> Option<Standing> {
     let roles = &check.catalog.roles;
-    Ok(Some(roles.standing(roles.owner_of(&Object::Relation(routine.id)))))
+    routine.is_definer.then(|| roles.standing(roles.owner_of(&Object::Relation(routine.id))))
 }
 
-/// Tables that a body reads.
-pub(super) fn tables(lookup: Lookup<'_>, body: &Statement) -> BTreeSet<TableId> {
+/// Whether something asks for the role that acts.
+fn asks_for_role(node: &(impl walk::Node + ?Sized)) -> bool {
+    let found: ControlFlow<()> = walk::expressions(node, |e| {
+        let Expr::Function(function) = e else { return ControlFlow::Continue(()) };
+        let name = function.name.to_string().replace('"', "").to_ascii_lowercase();
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+        let is_privilege = name.starts_with("has_") && name.ends_with("_privilege");
+        match is_privilege || ROLES.contains(&name) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    found.is_break()
+}
+
+/// Whether a relation is a view that asks for the role that acts, or that calls functions of users, or reads such a view.
+fn depends_on_role(lookup: Lookup<'_>, relation: TableId) -> SqlResult<bool> {
+    let Some(Relation::View(view)) = lookup.catalog.relation(relation) else { return Ok(false) };
+    if view.partition.is_some() {
+        return Ok(false);
+    }
+    for statement in crate::parse::parse(&view.definition)? {
+        if asks_for_role(&statement) || super::calls_some(lookup, &statement) {
+            return Ok(true);
+        }
+    }
+    for used in view.uses.keys() {
+        if depends_on_role(lookup, *used)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Tables that a body reads, in which other functions have been expanded. Errors: 0A000 for a body that asks for the role,
+/// itself or in a view, which would be the one that calls.
+pub(super) fn tables(
+    lookup: Lookup<'_>,
+    routine: &Routine,
+    body: &Statement,
+) -> SqlResult<BTreeSet<TableId>> {
     struct Tables<'a>(Lookup<'a>, BTreeSet<TableId>);
     impl Visitor for Tables<'_> {
         type Break = ();
@@ -52,5 +78,18 @@ pub(super) fn tables(lookup: Lookup<'_>, body: &Statement) -> BTreeSet<TableId> 
     }
     let mut found = Tables(lookup, BTreeSet::new());
     let _ = body.walk(&mut found);
-    found.1
+    let refused = |what: &str| {
+        let told = format!("{what} in a function in SQL that is SECURITY DEFINER, inside a query");
+        Err(SqlError::unsupported(told)
+            .hint(format!("Call the function alone: SELECT {}(…), or write it in PL/pgSQL.", routine.name)))
+    };
+    if asks_for_role(body) {
+        return refused("current_user");
+    }
+    for relation in &found.1 {
+        if depends_on_role(lookup, *relation)? {
+            return refused("a view that calls functions or asks for current_user");
+        }
+    }
+    Ok(found.1)
 }
