@@ -6,7 +6,6 @@ use super::kept_plans::KeptPlans;
 use super::memory::RowsMemory;
 use super::node_context::NodeContext;
 use super::shared::SharedPlanner;
-use super::spill::{self, Spill};
 use super::system::SystemTables;
 use async_trait::async_trait;
 use base::TableId;
@@ -16,6 +15,7 @@ use datafusion::catalog::Session;
 use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::{QueryPlanner, SessionContext};
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
@@ -46,15 +46,9 @@ pub struct Analytics {
 }
 
 impl Analytics {
-    /// Each query may use so many threads; all of them, and the rows that sessions keep, so much memory together. `spill`:
-    /// where sorts and groups go beyond it.
-    pub fn new(
-        node: Arc<NodeContext>,
-        query_threads: usize,
-        memory_bytes: usize,
-        spill: Option<&Spill>,
-    ) -> SqlResult<Analytics> {
-        Analytics::build(node, query_threads, memory_bytes, spill).map_err(super::error::sql_error)
+    /// Each query may use so many threads; all of them, and the rows that sessions keep, so much memory together.
+    pub fn new(node: Arc<NodeContext>, query_threads: usize, memory_bytes: usize) -> SqlResult<Analytics> {
+        Analytics::build(node, query_threads, memory_bytes).map_err(super::error::sql_error)
     }
 
     /// Memory for rows that a session keeps as values.
@@ -63,12 +57,7 @@ impl Analytics {
         RowsMemory::new(&self.memory, what, usize::MAX, hint)
     }
 
-    fn build(
-        node: Arc<NodeContext>,
-        query_threads: usize,
-        memory_bytes: usize,
-        spill: Option<&Spill>,
-    ) -> Result<Analytics> {
+    fn build(node: Arc<NodeContext>, query_threads: usize, memory_bytes: usize) -> Result<Analytics> {
         let mut session = SessionConfig::new()
             .with_target_partitions(query_threads.max(1))
             .with_batch_size(8192)
@@ -82,7 +71,6 @@ impl Analytics {
         options.execution.time_zone = Some("+00:00".into());
         // Grouping before the groups are dealt out is given up early where most rows are groups of their own.
         options.execution.skip_partial_aggregation_probe_rows_threshold = 16_384;
-        options.execution.sort_spill_reservation_bytes = spill::merge_bytes(memory_bytes);
         // What counts below a collapse may be null for the planner; it never is.
         options.execution.skip_physical_aggregate_schema_check = true;
         // One hash table of the smaller side, built once and probed by all threads, costs less than dealing
@@ -91,11 +79,10 @@ impl Analytics {
         options.optimizer.hash_join_single_partition_threshold_rows = 4 << 20;
         // Tables are small enough that dealing rows out pays only from some thousands on.
         options.optimizer.repartition_file_scans = false;
-        let memory: Arc<dyn MemoryPool> =
-            Arc::new(super::memory::SharedPool::new(memory_bytes).spilling(spill.is_some()));
+        let memory: Arc<dyn MemoryPool> = Arc::new(super::memory::SharedPool::new(memory_bytes));
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(memory.clone())
-            .with_disk_manager_builder(spill::disk(spill))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
             .build_arc()?;
         let mut analyzer_rules = interruption::analyzer_rules(Analyzer::new().rules);
         analyzer_rules.push(Arc::new(super::checks::CheckIntegers::new()));

@@ -40,8 +40,6 @@ fn from_ref(error: &DataFusionError) -> SqlError {
             None => defects::error("no error in a collection of errors"),
         },
         E::ArrowError(inner, _) => from_arrow(inner),
-        // Queries read and write no other files.
-        E::IoError(inner) => super::spill::refused(&inner.to_string()),
         E::SQL(inner, _) => SqlError::new(SqlState::SYNTAX_ERROR, inner.to_string()),
         E::NotImplemented(what) if what.contains("OuterReferenceColumn") => {
             SqlError::unsupported("LATERAL that computes without tables, or this correlated subquery")
@@ -79,7 +77,6 @@ fn from_arrow(error: &ArrowError) -> SqlError {
             Some(error) => from_ref(error),
             None => defects::error(&inner.to_string()),
         },
-        ArrowError::IoError(what, _) => super::spill::refused(what),
         ArrowError::NotYetImplemented(what) => wording::unsupported(what),
         ArrowError::OffsetOverflowError(_) => {
             SqlError::new(SqlState(*b"54000"), "values of a column are too large to be held together")
@@ -243,26 +240,5 @@ mod tests {
             error.detail.as_deref(),
             Some("repeat has 0.0 B and needs 150.0 B more; 88.0 B of --query-memory-mib are free.")
         );
-    }
-
-    #[test]
-    fn a_temporary_file_that_cannot_be_written_is_told_apart_by_why() {
-        let full = || std::io::Error::from_raw_os_error(28);
-        let arrow =
-            |error: std::io::Error| DataFusionError::ArrowError(Box::new(ArrowError::from(error)), None);
-        // As a writer of files hands it on.
-        let nested = std::io::Error::other(DataFusionError::IoError(full()));
-        for error in [DataFusionError::IoError(full()), arrow(full()), arrow(nested)] {
-            let error = sql_error(error);
-            assert_eq!(error.state, SqlState::DISK_FULL, "{error:?}");
-            assert!(error.hint.as_ref().is_some_and(|hint| hint.contains("--spill-dir")), "{error:?}");
-        }
-        let limit =
-            "The used disk space during the spilling process has exceeded the allowable limit of 1.0 MB.";
-        let error = sql_error(arrow(std::io::Error::other(limit)));
-        assert_eq!(error.state, SqlState::CONFIGURATION_LIMIT_EXCEEDED);
-        assert!(error.message.contains("--spill-mib"), "{error:?}");
-        let other = sql_error(DataFusionError::IoError(std::io::Error::from_raw_os_error(5)));
-        assert_eq!(other.state, SqlState(*b"58030"));
     }
 }

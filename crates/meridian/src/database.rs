@@ -159,7 +159,6 @@ impl DatabaseArgs {
     }
     /// Of a region. Errors: they contradict each other.
     pub fn limits(&self) -> anyhow::Result<server::Limits> {
-        self.memory.check()?;
         if self.reserved_connections >= self.max_connections {
             bail!(
                 "--reserved-connections {} leaves no place of --max-connections {} to other users",

@@ -3,7 +3,6 @@
 use crate::connection_threads::ConnectionThreads;
 use crate::database::DatabaseArgs;
 use crate::member::{Member, PublishedCatalog, Replicas, Served, Writer};
-use crate::memory::SpillDir;
 use crate::query_threads::QueryThreadsPool;
 use crate::sequence_counts::CountsFile;
 use base::cut::Incarnation;
@@ -34,8 +33,6 @@ pub struct FrontEnd {
     pub threads: ConnectionThreads,
     /// Ends queries under way when it is dropped.
     _query_threads: QueryThreadsPool,
-    /// Locked as long as its queries may put something there.
-    _spill: Option<SpillDir>,
 }
 
 impl FrontEnd {
@@ -127,8 +124,6 @@ impl Front<'_> {
         Beside { replicas, writer, notifications, is_replaceable }: Beside,
     ) -> anyhow::Result<FrontEnd> {
         let address = listener.local_addr()?;
-        let replica = writer.as_ref().map(|writer| writer.replica.as_str());
-        let spill = self.args.memory.spill(host.id(), replica)?;
         let member = Member {
             host: host.clone(),
             topology: topology.clone(),
@@ -143,7 +138,6 @@ impl Front<'_> {
         let query_threads = QueryThreadsPool::start()?;
         let config = GatewayConfig {
             query_memory_bytes: (self.args.memory.query_memory_mib as usize) << 20,
-            spill: spill.as_ref().map(SpillDir::spill),
             query_threads_pool: Some(Arc::new(query_threads.clone())),
             kept_counts: self.kept_counts(host.id())?,
             tells_counts: is_replaceable,
@@ -159,7 +153,6 @@ impl Front<'_> {
             serving: JoinSet::new(),
             threads,
             _query_threads: query_threads,
-            _spill: spill,
         };
         front_end.open(listener);
         Ok(front_end)

@@ -63,8 +63,6 @@ pub struct Member<P: Served> {
 /// Who takes what a replica refuses.
 #[derive(Clone, Debug)]
 pub struct Writer {
-    /// The name of the replica itself.
-    pub replica: String,
     pub node: String,
     /// A sentence for whoever tries to write.
     pub hint: String,
@@ -74,7 +72,7 @@ impl Writer {
     /// The node of a region, whose clients come in there.
     pub fn of(replica: &str, node: &str, sql: &str) -> Writer {
         let hint = format!("{replica} is a read-only replica; writes go to node {node}, at {sql}.");
-        Writer { replica: replica.to_string(), node: node.to_string(), hint }
+        Writer { node: node.to_string(), hint }
     }
 
     /// How a replica asks for what a session wants. Errors: 25006, it would be ordered.

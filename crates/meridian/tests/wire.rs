@@ -116,8 +116,6 @@ mod server;
 mod shapes;
 #[path = "wire/signals.rs"]
 mod signals;
-#[path = "wire/spill.rs"]
-mod spill;
 #[path = "wire/statements.rs"]
 mod statements;
 #[path = "wire/table_locks.rs"]

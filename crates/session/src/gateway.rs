@@ -7,7 +7,7 @@ use crate::notifications::Notifications;
 use crate::remote_locks::Contention;
 use crate::temporary_tables::TemporaryTables;
 use analytics::Cluster;
-use analytics::{Analytics, NodeContext, RowsMemory, Spill};
+use analytics::{Analytics, NodeContext, RowsMemory};
 use base::databases::DatabaseId;
 use base::schema::Catalog;
 use sql::generators::{Generators, KeptCounts};
@@ -25,8 +25,6 @@ pub struct GatewayConfig {
     /// Memory of all analytical queries together, and of rows that sessions buffer, in bytes; beyond it a
     /// statement ends with 53200.
     pub query_memory_bytes: usize,
-    /// Where sorts and groups of analytical queries go beyond that memory; `None`: nowhere.
-    pub spill: Option<Spill>,
     /// Where analytical queries run; `None`: where the session runs.
     pub query_threads_pool: Option<Arc<dyn QueryThreads>>,
     /// Where counts of sequences outlive the process; `None` where nothing does.
@@ -42,7 +40,6 @@ impl Default for GatewayConfig {
         GatewayConfig {
             query_threads: 2,
             query_memory_bytes: 1 << 30,
-            spill: None,
             query_threads_pool: None,
             kept_counts: None,
             tells_counts: false,
@@ -89,15 +86,12 @@ impl Gateway {
             .closed(cluster.read_only().map(String::from))
             .with_clock(Arc::new(move || now_us(clock.as_ref())));
         let node = Arc::new(NodeContext::new(cluster.clone(), config.query_threads_pool, generators));
-        let (threads, memory_bytes) = (config.query_threads, config.query_memory_bytes);
-        let analytics = Analytics::new(node.clone(), threads, memory_bytes, config.spill.as_ref());
+        let analytics = Analytics::new(node.clone(), config.query_threads, config.query_memory_bytes);
         Arc::new(Gateway {
             catching_up: CatchingUp::new(cluster.now()),
             cluster,
             node,
-            analytics: Arc::new(
-                analytics.expect("DataFusion takes its defaults, and a directory that was tried"),
-            ),
+            analytics: Arc::new(analytics.expect("DataFusion accepts its own defaults")),
             locks: Arc::default(),
             contention: Contention::default(),
             advisory: AdvisoryLocks::default(),

@@ -15,7 +15,7 @@ pub mod response;
 pub mod session;
 mod temporary_tables;
 
-pub use analytics::{BatchStream, Cluster, NotAtReplica, ReplicaCommand, ReplicaHealth, Spill};
+pub use analytics::{BatchStream, Cluster, NotAtReplica, ReplicaCommand, ReplicaHealth};
 pub use gateway::{Gateway, GatewayConfig};
 pub use old_versions::{OldVersions, limit_old_versions};
 pub use response::{CopyFormat, CopyOut, Notice, Response, RowStream, Rows, TransactionStatus};

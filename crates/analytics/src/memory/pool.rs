@@ -1,8 +1,7 @@
 //! The memory that queries of a gateway share.
 //!
 //! KEEPS: reservations together stay within the limit; large ones leave an eighth of it to small ones, so that queries
-//! that take all they can get do not refuse the little that others need. Where queries may use files, those that can put
-//! away what they hold leave a quarter to those that cannot.
+//! that take all they can get do not refuse the little that others need.
 
 use datafusion::common::{Result, human_readable_size};
 use datafusion::error::DataFusionError;
@@ -16,25 +15,15 @@ const SMALL_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct SharedPool {
     limit_bytes: usize,
     used_bytes: AtomicUsize,
-    /// Operators can put into files what they hold.
-    spills: bool,
 }
 
 impl SharedPool {
     pub(crate) fn new(limit_bytes: usize) -> SharedPool {
-        SharedPool { limit_bytes, used_bytes: AtomicUsize::new(0), spills: false }
-    }
-
-    /// The same where operators have files.
-    pub(crate) fn spilling(self, spills: bool) -> SharedPool {
-        SharedPool { spills, ..self }
+        SharedPool { limit_bytes, used_bytes: AtomicUsize::new(0) }
     }
 
     /// What all reservations may take for one of this size to grow.
-    fn limit_for(&self, reservation_bytes: usize, can_spill: bool) -> usize {
-        if self.spills && can_spill {
-            return self.limit_bytes - self.limit_bytes / 4;
-        }
+    fn limit_for(&self, reservation_bytes: usize) -> usize {
         let is_small = reservation_bytes <= SMALL_BYTES_MAX.min(self.limit_bytes / 64);
         if is_small { self.limit_bytes } else { self.limit_bytes - self.limit_bytes / 8 }
     }
@@ -51,8 +40,7 @@ impl MemoryPool for SharedPool {
         self.used_bytes.fetch_sub(shrink, Relaxed);
     }
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        let size = reservation.size().saturating_add(additional);
-        let limit = self.limit_for(size, reservation.consumer().can_spill());
+        let limit = self.limit_for(reservation.size().saturating_add(additional));
         let grown = |used: usize| used.checked_add(additional).filter(|grown| *grown <= limit);
         self.used_bytes.fetch_update(Relaxed, Relaxed, grown).map(|_| ()).map_err(|used| {
             DataFusionError::ResourcesExhausted(format!(
@@ -102,14 +90,5 @@ mod tests {
         drop(large);
         small.try_grow(50 << 20).unwrap();
         assert_eq!(pool.reserved(), 51 << 20);
-    }
-
-    #[test]
-    fn what_can_use_files_leaves_room_for_what_cannot() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(SharedPool::new(64 << 20).spilling(true));
-        let sort = MemoryConsumer::new("sort").with_can_spill(true).register(&pool);
-        assert!(sort.try_grow(49 << 20).is_err());
-        sort.try_grow(48 << 20).unwrap();
-        MemoryConsumer::new("function").register(&pool).try_grow(8 << 20).unwrap();
     }
 }
