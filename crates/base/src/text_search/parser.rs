@@ -318,8 +318,9 @@ impl<'a> Scanner<'a> {
 
     /// Takes a word, or words with hyphens between them and then each of them.
     fn word(&mut self, from: usize) -> bool {
-        let mut parts = Vec::from([from..self.word_end(from)]);
-        let mut end = parts[0].end;
+        let first = from..self.word_end(from);
+        let mut end = first.end;
+        let mut parts = vec![first];
         while self.has_letter(from) && self.is_byte(end, |b| b == b'-') && self.has_letter(end + 1) {
             let part = end + 1..self.word_end(end + 1);
             end = part.end;
