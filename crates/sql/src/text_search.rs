@@ -218,7 +218,7 @@ pub fn function(name: &str, given: &[Option<DataType>]) -> Option<Call> {
     calls.iter().find(|call| call.fits(given)).copied()
 }
 
-/// What a function of this name gives, whatever its arguments are.
+/// What every function of this name gives, for all its arguments.
 pub fn returned(name: &str) -> Option<DataType> {
     let (_, calls) = FUNCTIONS.iter().find(|(known, _)| *known == name)?;
     Some(calls.first()?.returns())

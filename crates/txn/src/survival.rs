@@ -34,14 +34,14 @@ pub struct Survival {
     pub up: Option<u64>,
     /// Nothing that was answered is lost, even if the lost regions do not get their memory or disks back.
     pub kept: Guarantee,
-    /// Transactions go on in the regions that are left, whatever they touch.
+    /// All transactions go on in the regions that are left.
     pub service: Guarantee,
 }
 
 /// A region whose answers are nowhere else.
 const ALONE: &str =
     "What the region answered last is in its memory or on its disk alone, and is lost if that is lost.";
-/// Somebody else has everything.
+/// All data is held by other regions as well.
 const KEPT: &str = "Nothing that was answered is lost.";
 /// Answers may have been in the lost regions alone.
 const BEYOND: &str =

@@ -116,7 +116,7 @@ impl<'a> Words<'a> {
 
     fn bare(&mut self) -> SqlResult<Token> {
         let mut word = String::new();
-        // The first character belongs to the word, whatever it is.
+        // Every first character belongs to the word.
         let mut is_first = true;
         while let Some(c) = self.peek() {
             match c {

@@ -76,7 +76,7 @@ async fn a_certificate_is_read_again_and_one_that_is_not_good_leaves_the_old_one
     assert_eq!(shown(&tls, &authority).await, first, "what was read before is in use");
 
     let second = authority.write(&directory, &owner, (2000, 2080));
-    // Whoever has a clone shows it too.
+    // A clone shows it too.
     let clone = tls.clone();
     tls.reread().unwrap();
     assert_eq!(shown(&clone, &authority).await, second);
