@@ -136,7 +136,6 @@ mod tests {
         assert_eq!(power("10", "60"), "22003");
         assert!(power("1.001", "5000").starts_with("148.0428361626"));
         assert_eq!(power("0.0001", "-20"), "22003");
-        assert_eq!(power("0.0001", "20"), "0.0000000000000000");
         assert_eq!(
             [power("-1", "4000000000"), power("-1", "4000000001")].map(|p| p[..2].to_string()),
             ["1.", "-1"]
