@@ -49,6 +49,8 @@ pub struct ReplicaHealth {
     /// Questions it has asked partitions, and how many of them were answered without a step of theirs.
     pub fetches: u64,
     pub fetches_loaded: u64,
+    /// How the last of them was answered: `messages`, `memory` of the process, or `log ring`.
+    pub transport: &'static str,
 }
 
 /// What an administrator has a replica do.

@@ -141,6 +141,8 @@ pub enum CutChoice {
     ClosedSet,
     /// Whatever is complete at the node, or the session has seen.
     Local,
+    /// What the partition has published as closed was looked up, after the read came.
+    Published,
 }
 
 /// Where a query's delay came from (after PERSEUS §II-D). Their sum is the visibility delay.

@@ -11,14 +11,16 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// "Meridian" in ASCII.
 const MAGIC: u64 = u64::from_le_bytes(*b"Meridian");
-/// Of the layout. Another one is refused.
-const VERSION: u64 = 1;
+/// Of the layout. Another one is refused. 1 had no owner, and no ranks beside the slots.
+const VERSION: u64 = 2;
 
 pub(crate) const MAGIC_AT: usize = 0;
 pub(crate) const VERSION_AT: usize = 1;
 const RING_AT: usize = 2;
 const WRITE_AT: usize = 3;
 const SIZES_AT: usize = 4;
+/// Whose the mapping is: which partition's, of which cluster, on which host.
+pub(crate) const OWNER_AT: usize = 5;
 /// 0: the mapping is being written, and means nothing.
 pub(crate) const INCARNATION_AT: usize = 8;
 pub(crate) const LEASE_AT: usize = 9;
@@ -57,6 +59,8 @@ pub enum Refused {
     OtherIncarnation {
         found: u64,
     },
+    /// Another partition's, another cluster's, or another host's.
+    OtherOwner,
     /// The writer has not said for too long that it still is the writer.
     LeaseOver,
     /// A record's checksum is wrong, although nobody overwrote it.
@@ -145,6 +149,9 @@ impl fmt::Display for Refused {
             Refused::BadSizes => write!(f, "the log ring's sizes contradict each other"),
             Refused::HalfWritten => write!(f, "the log ring is being written"),
             Refused::OtherIncarnation { found } => write!(f, "the log ring is of incarnation {found} by now"),
+            Refused::OtherOwner => {
+                write!(f, "the log ring is of another cluster or partition, or was written on another host")
+            }
             Refused::LeaseOver => write!(f, "the lease of the log ring's writer is over"),
             Refused::Corrupt { position } => write!(f, "the record at {position:?} is corrupt"),
         }

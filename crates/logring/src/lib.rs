@@ -11,16 +11,17 @@
 //! Everything in the mapping is a word of 64 bits that is read and written atomically ([`layout`]). All `unsafe` code is in
 //! [`mapping`]. The layout is the one that one-sided RDMA would use, see `docs/log-ring.md`.
 //!
-//! Next: `runtime` opens one ring for each partition that another process of the host replicates, once nodes run in
-//! processes of their own; until then replicas of one process get their streams as messages, and nothing but tests and
-//! `examples/speed.rs` uses this crate.
+//! A host lends a node memory in such a mapping ([`lent`]), in which the node publishes what fetches need, and appends what
+//! the node sends to replicas (`runtime::rings`). [`Writer`], which does both, is used by tests and `examples/speed.rs` alone.
 
 pub mod layout;
+pub mod lent;
 pub mod mapping;
 pub mod ring;
 pub mod slots;
 pub mod word;
 
 pub use layout::{Layout, Refused};
+pub use lent::Lent;
 pub use mapping::Mapping;
 pub use ring::{Next, Reader, Writer};

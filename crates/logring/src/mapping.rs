@@ -11,24 +11,24 @@
 use crate::layout::Layout;
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// A shared mapping; clones are handles of the same.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Mapping(Arc<MmapRaw>);
 
 impl Mapping {
     /// Makes a file, or makes an old one large enough, for a writer.
     pub fn create(path: &Path, layout: Layout) -> io::Result<Mapping> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         let bytes = 8 * layout.words() as u64;
-        if file.metadata()?.len() < bytes {
-            file.set_len(bytes)?;
-        }
+        let there = file.seek(SeekFrom::End(0))?;
+        // Written rather than reserved: a hole for which the disk has no room would end the process that touches it.
+        io::copy(&mut io::repeat(0).take(bytes.saturating_sub(there)), &mut file)?;
         Mapping::of(&file)
     }
     /// Maps what is there, for a reader.

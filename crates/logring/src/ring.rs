@@ -9,10 +9,14 @@
 //! IN: records in the order of the log. OUT: [`Next`]. KEEPS: `start <= written <= start + ` what was appended; `start` is
 //! written before `written`, and read after it; a reader that was overrun stays so until it is told where to go on.
 
-use crate::layout::{FRAME_WORDS, INCARNATION_AT, LEASE_AT, Layout, NEXT_AT, Refused, START_AT, WRITTEN_AT};
+use crate::layout::{
+    FRAME_WORDS, INCARNATION_AT, LEASE_AT, Layout, NEXT_AT, OWNER_AT, Refused, START_AT, WRITTEN_AT,
+};
 use crate::slots::MappedSlots;
 use crate::word::Word;
-use base::LogPosition;
+use base::txn::Granule;
+use base::{LogPosition, Rank};
+use reads::replica::published::Needs;
 use reads::replica::tracker::Tracker;
 use std::ops::Deref;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -23,6 +27,12 @@ mod tests;
 /// The one that appends, with the tracker that it keeps.
 pub struct Writer<M> {
     pub tracker: Tracker<MappedSlots<M>>,
+    ring: Appender<M>,
+}
+
+/// Appends to the ring of a mapping; the only one that does.
+#[derive(Debug)]
+pub struct Appender<M> {
     words: M,
     layout: Layout,
     written: u64,
@@ -68,16 +78,43 @@ impl<W: Word, M: Deref<Target = [W]> + Clone> Writer<M> {
         for slot in &words[layout.slots_at()..layout.ring_at()] {
             slot.store(0, Relaxed);
         }
-        for at in [START_AT, WRITTEN_AT] {
-            words[at].store(0, Relaxed);
-        }
-        words[NEXT_AT].store(end.0 + 1, Relaxed);
         words[LEASE_AT].store(lease_until_ns, Relaxed);
+        let ring = Appender::begin(words.clone(), layout, end.next());
         let mut tracker = Tracker::over(MappedSlots::new(words.clone(), layout), layout.sizes);
         tracker.modified_all(end);
         tracker.publish(end);
         layout.begin(&words, incarnation);
-        Writer { tracker, words, layout, written: 0 }
+        Writer { tracker, ring }
+    }
+
+    /// Appends the next record.
+    pub fn append(&mut self, position: LogPosition, bytes: &[u8]) {
+        self.ring.append(position, bytes);
+    }
+    /// The log goes on behind a gap: what was in the ring is not what precedes `next`.
+    pub fn skip_to(&mut self, next: LogPosition) {
+        self.ring.skip_to(next);
+    }
+
+    /// This writer may be taken for the writer until then.
+    pub fn extend_lease(&mut self, until_ns: u64) {
+        self.ring.words[LEASE_AT].store(until_ns, Release);
+    }
+}
+
+impl<W: Word, M: Deref<Target = [W]>> Appender<M> {
+    /// Of a mapping that is void, whose first record is `next`.
+    pub(crate) fn begin(words: M, layout: Layout, next: LogPosition) -> Appender<M> {
+        for at in [START_AT, WRITTEN_AT] {
+            words[at].store(0, Relaxed);
+        }
+        words[NEXT_AT].store(next.0, Relaxed);
+        Appender { words, layout, written: 0 }
+    }
+
+    /// Words announced since the ring began.
+    pub fn written(&self) -> u64 {
+        self.written
     }
 
     /// Appends the next record.
@@ -119,11 +156,6 @@ impl<W: Word, M: Deref<Target = [W]> + Clone> Writer<M> {
         self.words[NEXT_AT].store(next.0, Release);
         self.announce(written);
     }
-
-    /// This writer may be taken for the writer until then.
-    pub fn extend_lease(&mut self, until_ns: u64) {
-        self.words[LEASE_AT].store(until_ns, Release);
-    }
 }
 
 impl<W: Word, M: Deref<Target = [W]> + Clone> Reader<M> {
@@ -138,6 +170,13 @@ impl<W: Word, M: Deref<Target = [W]> + Clone> Reader<M> {
 
     pub fn incarnation(&self) -> u64 {
         self.incarnation
+    }
+
+    /// The mapping was made for this owner.
+    pub fn check_owner(&self, owner: u64) -> Result<(), Refused> {
+        let found = self.words[OWNER_AT].load(Relaxed);
+        self.confirm()?;
+        if found == owner { Ok(()) } else { Err(Refused::OtherOwner) }
     }
 
     fn check_incarnation(&self) -> Result<(), Refused> {
@@ -164,6 +203,20 @@ impl<W: Word, M: Deref<Target = [W]> + Clone> Reader<M> {
         self.check_incarnation()
     }
 
+    /// A cut that the writer has published, and for each of these granules the last record at or before the cut that may have
+    /// written there; `None`: what is published will not do ([`Tracker::fetch`]). `now_ns`: by the clock of the writer's
+    /// lease, read after the reads that ask had arrived.
+    pub fn fetch<'a>(
+        &self,
+        now_ns: u64,
+        needs: Needs,
+        watched: impl Iterator<Item = &'a Granule>,
+    ) -> Result<Option<(Rank, Vec<LogPosition>)>, Refused> {
+        let found = self.tracker(now_ns)?.fetch(needs, watched);
+        self.confirm()?;
+        Ok(found)
+    }
+
     /// Goes on behind the last record that is announced. Records before this position have to come from storage.
     pub fn resume(&mut self) -> Result<LogPosition, Refused> {
         loop {
@@ -177,6 +230,11 @@ impl<W: Word, M: Deref<Target = [W]> + Clone> Reader<M> {
                 return Ok(self.next);
             }
         }
+    }
+
+    /// The word that changes with the next record, and what it shows until then: for a reader that has found nothing.
+    pub fn awaited(&self) -> (&W, u64) {
+        (&self.words[WRITTEN_AT], self.at)
     }
 
     fn is_untouched(&self, start: u64, written: u64) -> bool {

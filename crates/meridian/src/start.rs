@@ -2,6 +2,7 @@
 
 use crate::cluster;
 use crate::cluster::plan::{ClusterArgs, Plan};
+use crate::cluster::rings::RingArgs;
 use crate::database::{DataArgs, Database, DatabaseArgs};
 use crate::security::{self, SecurityArgs};
 use anyhow::bail;
@@ -19,6 +20,8 @@ pub struct StartArgs {
     pub data: DataArgs,
     #[command(flatten)]
     pub cluster: ClusterArgs,
+    #[command(flatten)]
+    pub rings: RingArgs,
     #[command(flatten)]
     pub security: SecurityArgs,
 }
@@ -58,11 +61,16 @@ pub fn run(args: StartArgs) -> anyhow::Result<()> {
                     "--data: a replica keeps nothing on disk, it takes a copy from its region's node; leave it out"
                 );
             }
-            return crate::run_async(async move { cluster::replica::run(plan, &args.security).await });
+            return crate::run_async(async move {
+                cluster::replica::run(plan, &args.security, &args.rings).await
+            });
         }
-        return crate::run_async(async move { cluster::node::run(plan, &args.data, &args.security).await });
+        return crate::run_async(async move {
+            cluster::node::run(plan, &args.data, &args.security, &args.rings).await
+        });
     }
-    if let Some(flag) = args.cluster.given_without_nodes() {
+    let of_rings = || args.rings.log_ring.as_ref().map(|_| "--log-ring");
+    if let Some(flag) = args.cluster.given_without_nodes().or_else(of_rings) {
         bail!("{flag} is for one node of several; --nodes is missing");
     }
     crate::run_async(async move {

@@ -53,6 +53,14 @@ impl Processes {
         let mut found = text.lines().filter_map(|line| line.strip_prefix(&format!("{key} = ")));
         found.next().expect("it is there").trim_matches('"').to_string()
     }
+    /// Gives a setting another value, or its first one.
+    fn set(&self, name: &str, key: &str, value: &str) {
+        let text = std::fs::read_to_string(self.config(name)).expect("it was made");
+        let others = text.lines().filter(|line| !line.starts_with(&format!("{key} = ")));
+        let lines: Vec<&str> = others.collect();
+        let text = format!("{key} = \"{value}\"\n{}\n", lines.join("\n"));
+        std::fs::write(self.config(name), text).expect("it can be written");
+    }
     fn start(&mut self, name: &str) {
         let started = Command::new(env!("CARGO_BIN_EXE_meridian"))
             .args(["start", "--config", &self.config(name)])
@@ -202,6 +210,9 @@ async fn read(known: Arc<Known>, way: String, first: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_strong_read_is_stale_while_replicas_and_their_writer_are_killed_stopped_and_started_again() {
     let mut processes = Processes::init("replicas", &["--nodes", "us", "--survive", "0"]);
+    // What strong reads wait for, r1 looks up in memory that it shares with the node, and takes the log from there; r2 asks.
+    let ring = processes.directory.join("ring");
+    processes.set("us", "log-ring", &ring.display().to_string());
     processes.start("us");
     processes.wait_ready("us").await;
     let root = processes.session("us").await;
@@ -212,12 +223,16 @@ async fn no_strong_read_is_stale_while_replicas_and_their_writer_are_killed_stop
     // They come while the cluster runs.
     for name in ["r1", "r2"] {
         processes.add(name, "us");
+        if name == "r2" {
+            processes.set(name, "log-ring", &ring.join("none").display().to_string());
+        }
         processes.start(name);
     }
     for name in ["r1", "r2"] {
         processes.wait_ready(name).await;
     }
     until(&root, "SELECT count(*) FROM meridian.replicas WHERE state = 'serving'", "2").await;
+    looks_up(&processes.session("r1").await).await;
     let known = Arc::new(Known::default());
     let mut tasks = tokio::task::JoinSet::new();
     for id in 0..2 {
@@ -269,6 +284,38 @@ async fn no_strong_read_is_stale_while_replicas_and_their_writer_are_killed_stop
         value(&root, "SELECT v FROM t WHERE id = 1").await;
         assert!(begin.elapsed() < PATIENCE);
     }
+    // The node's last life publishes in the same files.
+    looks_up(&processes.session("r1").await).await;
+    let r2 = processes.session("r2").await;
+    value(&r2, "SELECT v FROM t WHERE id = 1").await;
+    let asked = "SELECT transport FROM meridian.replicas WHERE fetches_loaded = 0";
+    assert_eq!(value(&r2, asked).await, "messages");
+    // The log comes to each in the same way as cuts.
+    let begin = Instant::now();
+    loop {
+        let status = said(&meridian(&["replica", "status", "--config", &processes.config("us")]));
+        if status.contains("log by log ring") {
+            assert!(status.contains("cuts by messages, log by messages"), "{status}");
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{status}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let root = processes.session("us").await;
+    let at_r1 = processes.session("r1").await;
+    for v in 1_000_000..1_000_050 {
+        root.batch_execute(&format!("UPDATE t SET v = {v} WHERE id = 1")).await.expect("it is written");
+        assert_eq!(value(&at_r1, "SELECT v FROM t WHERE id = 1").await, v.to_string());
+    }
+}
+
+/// Reads at a replica until it has looked a cut up in the log ring, and says so.
+async fn looks_up(replica: &Client) {
+    let begin = Instant::now();
+    while !read_at(replica).await.contains("(from the log ring)") {
+        assert!(begin.elapsed() < PATIENCE, "it asks");
+    }
+    assert_eq!(value(replica, "SELECT fetches_loaded > 0 FROM meridian.replicas").await, "t");
 }
 
 /// The line of EXPLAIN ANALYZE that says who answered.

@@ -25,6 +25,7 @@ mod read;
 mod replicas;
 pub mod streams;
 
+pub use board::answer_published;
 #[cfg(feature = "mutants")]
 pub use node::Mutants;
 pub use node::{Kept, Node, Options, Steps, Streaming, choice_at, rests_on_clocks};

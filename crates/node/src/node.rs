@@ -63,6 +63,7 @@ use base::{NodeId, PartitionId, Rank, RegionId, RequestId, SqlError, SqlState, T
 use colstore::{ColumnStore, MergedSegment};
 use reads::graph::DependencyGraph;
 use reads::protocol::ReadProtocol;
+use reads::replica::tracker::Memory;
 use reads::rule::levels::Levels;
 use reads::rule::{Mutant, View};
 use reads::share::Reuse;
@@ -132,6 +133,13 @@ impl<E: Engine> Node<E> {
             options,
             engine,
         }
+    }
+
+    /// Partitions of this node publish in this memory what reads at replicas in other processes look up. For a node that has
+    /// not begun; its partitions' trackers are as large as [`Kept::tracker`] says.
+    pub fn publishing_in(mut self, lent: BTreeMap<PartitionId, Arc<dyn Memory>>) -> Node<E> {
+        self.data.replicas.trackers.publish_in(lent);
+        self
     }
 
     pub fn id(&self) -> NodeId {

@@ -16,7 +16,7 @@ use base::txn::Granule;
 use base::txn::procedure::Procedures;
 use base::{LogPosition, NodeId, PartitionId, Rank, Time};
 use reads::replica::published::Published;
-use reads::replica::tracker::Sizes;
+use reads::replica::tracker::{Memory, Sizes};
 use reads::share::{Fetches, Reuse, Stamp};
 use rowstore::Store;
 use std::collections::{BTreeMap, BTreeSet};
@@ -236,6 +236,8 @@ pub struct Trackers {
     tracked: BTreeMap<PartitionId, Tracked>,
     /// Where peers may look without asking.
     pub board: Arc<Board>,
+    /// Memory of the host, for those of them that run in processes of their own.
+    lent: BTreeMap<PartitionId, Arc<dyn Memory>>,
 }
 
 struct Tracked {
@@ -255,7 +257,15 @@ impl Trackers {
     /// Peers may look at partitions that have one copy: answers of another copy may be ahead of this one.
     fn new(topology: &Topology) -> Trackers {
         let count = if topology.is_replicated() { 0 } else { topology.partitions.len() };
-        Trackers { tracked: BTreeMap::new(), board: Arc::new(Board::new(count)) }
+        Trackers { board: Arc::new(Board::new(count)), ..Trackers::default() }
+    }
+
+    /// Partitions publish in this memory, from when replicas ask them.
+    pub fn publish_in(&mut self, lent: BTreeMap<PartitionId, Arc<dyn Memory>>) {
+        // Where there is no board nobody may look.
+        if !self.board.is_empty() {
+            self.lent = lent;
+        }
     }
 
     pub fn is_tracked(&self, partition: PartitionId) -> bool {
@@ -294,11 +304,17 @@ impl Trackers {
         end: Calibration,
         watched: &[Granule],
     ) -> Vec<LogPosition> {
-        let board = &self.board;
+        let (board, lent) = (&self.board, self.lent.get(&partition));
         let begin = || {
-            let published = Published::new(sizes, end.position);
+            let mut published = match lent {
+                Some(memory) => Published::lent(memory.clone(), sizes, end.position),
+                None => Published::new(sizes, end.position),
+            };
             published.executed(end.rank);
             board.put(partition, &published);
+            if let (Some(memory), Some(life)) = (lent, board.life()) {
+                memory.begin(life.0.0);
+            }
             Tracked { published, sent: LogPosition(0), is_closing: false, closed_at: Time::ZERO }
         };
         let tracker = self.tracked.entry(partition).or_insert_with(begin).published.tracker();

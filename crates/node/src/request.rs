@@ -216,6 +216,8 @@ pub struct ReplicaReport {
     /// Questions to partitions, and how many of them what was published answered.
     pub fetches_sent: u64,
     pub fetches_loaded: u64,
+    /// So was the last one.
+    pub loads: bool,
 }
 
 /// A node's counters and gauges.

@@ -94,12 +94,14 @@ pub struct ReplicaQuery {
     /// Up to where each partition's log has to be applied.
     needs: BTreeMap<PartitionId, LogPosition>,
     coordination_ns: u64,
+    choice: CutChoice,
 }
 
 impl ReplicaQuery {
     /// `floor`: the least that its cut may be.
     pub fn followed(meta: QueryMeta, floor: Rank) -> Followed {
-        let rule = ReplicaQuery { meta, cut: None, needs: BTreeMap::new(), coordination_ns: 0 };
+        let (needs, choice) = (BTreeMap::new(), CutChoice::Clock);
+        let rule = ReplicaQuery { meta, cut: None, needs, coordination_ns: 0, choice };
         Followed { rule: Box::new(rule), floor }
     }
 }
@@ -113,11 +115,12 @@ impl Rule for ReplicaQuery {
     }
 
     fn told(&mut self, now: Time, told: Told) {
-        let Told::Fetched { rank, needs, waited_ns } = told else { return };
+        let Told::Fetched { rank, needs, waited_ns, is_loaded } = told else { return };
         debug_assert!(self.meta.reads.keys().eq(needs.keys()), "one question asks all that are read");
         if self.cut.is_none() {
             (self.cut, self.needs) = (Some(rank), needs);
             self.coordination_ns = now.since(self.meta.arrived).saturating_sub(waited_ns);
+            self.choice = if is_loaded { CutChoice::Published } else { CutChoice::Clock };
         }
     }
 
@@ -129,7 +132,7 @@ impl Rule for ReplicaQuery {
             return Ok(Progress::Applying);
         }
         let mut readable = Readable::at(&self.meta, now, rank, rank.time(), self.coordination_ns, view);
-        readable.freshness.choice = CutChoice::Clock;
+        readable.freshness.choice = self.choice;
         Ok(Progress::Readable(readable))
     }
 }

@@ -86,6 +86,8 @@ pub enum Told {
         rank: Rank,
         needs: BTreeMap<PartitionId, LogPosition>,
         waited_ns: u64,
+        /// From what the partition publishes: nobody was asked.
+        is_loaded: bool,
     },
 }
 

@@ -3,7 +3,7 @@
 //! [`local::LocalCluster`] runs all nodes of a topology in this process, in real time, with the WAN
 //! between them emulated; [`tcp`] connects one node of this process to the others over TCP. Nodes may keep their logs
 //! in a [`DataDir`]. Suggested reading order: [`clock`], [`disk_error`], [`files`], [`room`], [`record_log`], [`data_dir`],
-//! [`host`], [`local`], [`tcp`].
+//! [`host`], [`local`], [`tcp`], [`rings`].
 
 pub mod clock;
 pub mod data_dir;
@@ -13,6 +13,7 @@ pub mod host;
 pub mod local;
 pub mod long_work;
 pub mod record_log;
+pub mod rings;
 pub mod room;
 pub mod tcp;
 pub mod threads;
@@ -24,5 +25,6 @@ pub use host::{Gone, Host};
 pub use local::LocalCluster;
 pub use long_work::{GivesWay, compete_like_all, give_up_turn, let_another_poll_events};
 pub use record_log::{RecordLog, Recovered};
+pub use rings::{Following, RingReader, Rings, RingsOf};
 pub use room::Room;
 pub use threads::{STACK_BYTES, give_back_stack, give_way};

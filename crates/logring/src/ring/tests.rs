@@ -73,7 +73,7 @@ fn a_bad_mapping_is_refused() {
         words[at].store(before, Ordering::SeqCst);
         refused
     };
-    assert_eq!(with(crate::layout::VERSION_AT, 2), Some(Refused::OtherVersion { found: 2 }));
+    assert_eq!(with(crate::layout::VERSION_AT, 1), Some(Refused::OtherVersion { found: 1 }));
     assert_eq!(with(crate::layout::MAGIC_AT, 5), Some(Refused::NoRing));
     assert_eq!(with(INCARNATION_AT, 0), Some(Refused::HalfWritten));
     assert_eq!(with(2, 1 << 40), Some(Refused::Short), "a larger ring than there is memory");

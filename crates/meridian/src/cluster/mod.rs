@@ -1,7 +1,7 @@
 //! A cluster of processes: each runs one node, over TCP.
 //!
 //! [`plan`] reads what is configured and refuses what contradicts itself, [`node`] runs a node that [`coming_back`] brings back, [`probes`] answers
-//! health checks, [`replica`] runs a read-only replica, [`replica_commands`] makes one's configuration and ends it, [`status`] tells an operator how nodes are, [`orders`] ends a node or replaces a lost directory, [`init`]
+//! health checks, [`replica`] runs a read-only replica, which looks into [`rings`], [`replica_commands`] makes one's configuration and ends it, [`status`] tells an operator how nodes are, [`orders`] ends a node or replaces a lost directory, [`init`]
 //! makes the files of a new cluster, [`join`] adds a region to one, [`remove`] takes one away ([`removed`] reads of whom), and
 //! [`change`] has its nodes become nodes of the other.
 
@@ -19,6 +19,7 @@ mod remove;
 mod removed;
 pub mod replica;
 pub mod replica_commands;
+pub mod rings;
 pub mod status;
 
 use clap::Subcommand;

@@ -8,11 +8,12 @@ use super::change::{self, Stopping};
 use super::coming_back::Home;
 use super::plan::Plan;
 use super::probes::{self, Checks, REPLAYING};
+use super::rings::{self, Publishing, RingArgs};
 use super::status::{NodeStatus, PeerTold, ReplicaTold, SurvivalTold};
 use crate::connection_threads::ConnectionThreads;
 use crate::database::{self, DataArgs, Refusals};
 use crate::front_end::{self, Beside, Front, FrontEnd};
-use crate::member::Served;
+use crate::member::{DatabaseNode, Served};
 use crate::replicas::remote::RemoteReplicas;
 use crate::security::{self, SecurityArgs};
 use anyhow::{Context, anyhow, bail};
@@ -75,7 +76,12 @@ struct Running<P: Served> {
 }
 
 /// Runs until it is told to stop. Errors: it cannot start, or must not go on.
-pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow::Result<()> {
+pub async fn run(
+    plan: Plan,
+    data: &DataArgs,
+    security: &SecurityArgs,
+    rings: &RingArgs,
+) -> anyhow::Result<()> {
     let path = data.data.as_ref().ok_or_else(|| {
         anyhow!(
             "--data is missing: a node of a cluster keeps what it promised to the others in a directory; without it a \
@@ -103,18 +109,21 @@ pub async fn run(plan: Plan, data: &DataArgs, security: &SecurityArgs) -> anyhow
         None => None,
     };
     let mut home = Home::open(&plan, path)?;
+    let opened = Instant::now();
     let mut tasks = JoinSet::new();
     let checks = Arc::new(OnceLock::new());
     if let Some(listener) = probes {
         tasks.spawn(probes::serve(listener, Checks::of_later(&checks)));
     }
-    let way_in =
+    let mut way_in =
         WayIn { sql, network, threads, authenticator, root_password, data: path.clone(), checks, tasks };
     let recovered = home.node(&plan, path, data.checkpoint_mib << 20)?;
     // Where the machine's clock was set back by more, the comparison with the others' clocks finds it.
     let clock = Clock::after(recovered.clock, WAITS_FOR_CLOCK);
-    let host = Host::with_records(plan.me, recovered.process, clock, recovered.log);
-    run_node(plan, home, host, way_in).await
+    let life = (path.as_path(), opened);
+    let (process, publishing) = rings.lend(&plan, life, recovered.process, &mut way_in.tasks).await?;
+    let host = Host::with_records(plan.me, process, clock, recovered.log);
+    run_node(plan, home, host, way_in, publishing).await
 }
 
 /// How others reach a node, and who may.
@@ -130,16 +139,18 @@ struct WayIn {
     tasks: JoinSet<()>,
 }
 
-async fn run_node<P: Served>(
+async fn run_node(
     plan: Plan,
     home: Home,
-    host: Arc<Host<P>>,
+    host: Arc<Host<DatabaseNode>>,
     way_in: WayIn,
+    publishing: Option<Publishing>,
 ) -> anyhow::Result<()> {
     let Home { directory: held, lives, .. } = home;
     let running = Arc::new(Running::new(plan, &held, lives, host, (way_in.sql, &way_in.data)));
     _ = way_in.checks.set(checks(&running));
-    let driver = running.host.start(running.links.clone());
+    let links = rings::links_of_node(publishing.as_ref(), &running.links, &running.replicas);
+    let driver = running.host.start(links);
     let ended = tokio::select! {
         ended = serve(&running, way_in) => ended,
         signal = told_to_stop(&running) => signal,
@@ -148,6 +159,7 @@ async fn run_node<P: Served>(
     // It never panics: steps are fenced.
     _ = driver.join();
     running.host.join_writers();
+    rings::end(publishing);
     // Nothing is written any more: who starts the node again need not wait until its rows are let go.
     drop(held);
     ended

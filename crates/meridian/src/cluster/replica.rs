@@ -8,6 +8,7 @@
 
 use super::plan::Plan;
 use super::probes::{self, Checks};
+use super::rings::{RingArgs, links_of_replica};
 use crate::connection_threads::ConnectionThreads;
 use crate::database::IDLE_NS;
 use crate::front_end::{self, Beside, Front, FrontEnd};
@@ -22,7 +23,7 @@ use node::request::{Reply, Request};
 use node::{Kept, Node, Options};
 use runtime::tcp::ask::ask;
 use runtime::tcp::{Lives, Network, Purpose, Registered, TcpLinks, TcpOptions};
-use runtime::{Clock, Host};
+use runtime::{Clock, Host, RingReader};
 use server::auth::Authenticator;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -55,6 +56,8 @@ struct Process {
     /// Told once when it is to drain.
     drains: Notify,
     sql: OnceLock<SocketAddr>,
+    /// Of the region's node, if it is on this host.
+    rings: Option<Arc<RingReader>>,
 }
 
 const UNBROKEN: &str = "nobody panics while holding it";
@@ -94,7 +97,7 @@ impl Process {
 }
 
 /// Runs until it is told to stop. Errors: it cannot start, or must not go on.
-pub async fn run(plan: Plan, security: &SecurityArgs) -> anyhow::Result<()> {
+pub async fn run(plan: Plan, security: &SecurityArgs, rings: &RingArgs) -> anyhow::Result<()> {
     let name = plan.replica.clone().context("a replica has a name")?;
     plan.database.limits()?;
     let authenticator = Authenticator::new(security.settings(plan.database.listen)?);
@@ -105,7 +108,8 @@ pub async fn run(plan: Plan, security: &SecurityArgs) -> anyhow::Result<()> {
     let sql = SocketAddr::new(plan.database.listen, plan.database.port);
     drop(listen(&threads, sql).await?);
     let phase = Mutex::new(Phase::Registering("it has not been asked yet".into()));
-    let process = Arc::new(Process { name, phase, drains: Notify::new(), sql: OnceLock::new() });
+    let rings = rings.reader(&plan);
+    let process = Arc::new(Process { name, phase, drains: Notify::new(), sql: OnceLock::new(), rings });
     let mut tasks = JoinSet::new();
     if let Some(address) = plan.http {
         let bound = probes::bind(address).await;
@@ -134,7 +138,11 @@ pub async fn run(plan: Plan, security: &SecurityArgs) -> anyhow::Result<()> {
         lives: Lives::of_process(),
     }));
     let mut network = Network::of_replica().context("cannot start the threads of connections")?;
-    let driver = host.start(links.clone());
+    let rings = process.rings.as_ref();
+    let driver = host.start(links_of_replica(&plan, &links, rings));
+    let follow = |rings: &Arc<RingReader>| rings.follow(plan.topology.copies_at(plan.me), &host);
+    let following =
+        rings.map(follow).transpose().context("cannot start the threads that follow log rings")?;
     let (answering, answered) = (host.clone(), process.clone());
     links.answer_calls(move |call| answer(answering.clone(), answered.clone(), call));
     network.start(&links, &host);
@@ -144,6 +152,7 @@ pub async fn run(plan: Plan, security: &SecurityArgs) -> anyhow::Result<()> {
         ended = watch(&links, &host) => ended,
         signal = told_to_stop_or_drain(&process) => signal,
     };
+    drop(following);
     host.stop();
     // It never panics: steps are fenced.
     _ = driver.join();
@@ -305,6 +314,7 @@ async fn answer(
             report: host.inspect(|node| node.replica_report()),
             is_draining: process.phase() == Phase::Draining,
             sql: process.sql.get().map(SocketAddr::to_string).unwrap_or_default(),
+            takes: process.rings.as_ref().map(|rings| rings.taken()).unwrap_or_default(),
         }),
         Ok(Call::Drain) => CallAnswer::Drains(process.begin_to_drain()),
         Err(error) => {

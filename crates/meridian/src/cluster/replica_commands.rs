@@ -142,10 +142,11 @@ async fn status(args: StatusArgs) -> anyhow::Result<()> {
     }
     for (node, told) in replicas.iter().filter(|_| !args.json) {
         let behind = told.behind_ms.map_or(String::new(), |ms| format!(", {ms:.1} ms behind"));
+        let log = if told.takes_ring { "log ring" } else { "messages" };
         let sql = if told.sql.is_empty() { String::new() } else { format!(", SQL on {}", told.sql) };
         println!(
-            "{:<16} of {node:<12} {}{behind}, {} rows, {} reads, {} passed on{sql}",
-            told.name, told.state, told.rows, told.reads, told.fell_back
+            "{:<16} of {node:<12} {}{behind}, {} rows, {} reads, {} passed on, cuts by {}, log by {log}{sql}",
+            told.name, told.state, told.rows, told.reads, told.fell_back, told.transport
         );
     }
     if !silent.is_empty() {

@@ -83,10 +83,16 @@ pub struct ReplicaTold {
     pub reads: u64,
     pub fell_back: u64,
     pub under_way: u64,
+    /// How the last question of a strong read was answered; a node of an earlier program does not tell.
+    #[serde(default)]
+    pub transport: String,
+    /// It takes the log from a log ring.
+    #[serde(default)]
+    pub takes_ring: bool,
 }
 
-impl From<(ReplicaHealth, String)> for ReplicaTold {
-    fn from((health, sql): (ReplicaHealth, String)) -> ReplicaTold {
+impl From<(ReplicaHealth, String, bool)> for ReplicaTold {
+    fn from((health, sql, takes_ring): (ReplicaHealth, String, bool)) -> ReplicaTold {
         ReplicaTold {
             node: health.node.0,
             name: health.name.unwrap_or_default(),
@@ -97,6 +103,8 @@ impl From<(ReplicaHealth, String)> for ReplicaTold {
             reads: health.reads,
             fell_back: health.fell_back,
             under_way: health.under_way,
+            transport: health.transport.to_string(),
+            takes_ring,
         }
     }
 }

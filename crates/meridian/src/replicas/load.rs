@@ -43,6 +43,11 @@ impl Load {
     }
     /// With its counts; its state is for who knows it.
     pub fn health(&self, node: NodeId, name: Option<String>, report: &ReplicaReport) -> ReplicaHealth {
+        let transport = match (report.loads, &name) {
+            (false, _) => "messages",
+            (true, None) => "memory",
+            (true, Some(_)) => "log ring",
+        };
         ReplicaHealth {
             node,
             name,
@@ -54,6 +59,7 @@ impl Load {
             under_way: self.under_way(),
             fetches: report.fetches_sent,
             fetches_loaded: report.fetches_loaded,
+            transport,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::load::Load;
 use crate::member::Replicas;
 use async_trait::async_trait;
 use base::error::{SqlError, SqlResult, SqlState};
-use base::{NodeId, Time, Token, codec};
+use base::{NodeId, PartitionId, Time, Token, codec};
 use node::ReadPolicy;
 use node::request::{ReadRows, ReplicaReport, Rows};
 use runtime::tcp::{Life, ReplicaPeer, TcpLinks};
@@ -48,6 +48,8 @@ pub struct Told {
     pub is_draining: bool,
     /// Where clients reach it; nothing before they do.
     pub sql: String,
+    /// Partitions whose log it takes from the log ring, each in which life of the node.
+    pub takes: BTreeMap<PartitionId, u64>,
 }
 
 /// A read that is answered later is answered by the region's node: a replica passes on by itself, much sooner, what waits
@@ -213,8 +215,15 @@ impl RemoteReplicas {
         Ok(())
     }
 
-    /// How each is, with where its clients come in.
-    pub fn told(&self) -> Vec<(ReplicaHealth, String)> {
+    /// Whether a replica takes a partition's log from the log ring in this life of the node, by its own word of lately.
+    pub fn takes(&self, replica: NodeId, partition: PartitionId, life: u64) -> bool {
+        let known = self.known.read().expect(UNBROKEN);
+        let told = known.get(&replica).and_then(|remote| remote.told());
+        told.is_some_and(|told| told.takes.get(&partition) == Some(&life))
+    }
+
+    /// How each is, with where its clients come in, and whether it takes a log from a log ring.
+    pub fn told(&self) -> Vec<(ReplicaHealth, String, bool)> {
         let now = (self.clock)();
         let known = self.known.read().expect(UNBROKEN);
         let health = |remote: &Arc<Remote>| {
@@ -225,7 +234,8 @@ impl RemoteReplicas {
                 behind_ns: told.as_ref().and_then(|told| remote.behind_ns(now, told)),
                 ..remote.load.health(remote.node, Some(remote.name.clone()), &report)
             };
-            (health, told.map(|told| told.sql).unwrap_or_default())
+            let takes = told.as_ref().is_some_and(|told| !told.takes.is_empty());
+            (health, told.map(|told| told.sql).unwrap_or_default(), takes)
         };
         known.values().map(health).collect()
     }
@@ -257,7 +267,7 @@ impl Replicas for RemoteReplicas {
     }
 
     fn health(&self) -> Vec<ReplicaHealth> {
-        self.told().into_iter().map(|(health, _)| health).collect()
+        self.told().into_iter().map(|(health, ..)| health).collect()
     }
 
     fn command(&self, node: NodeId, command: ReplicaCommand) -> SqlResult<()> {

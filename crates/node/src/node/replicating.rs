@@ -245,7 +245,7 @@ impl<E: Engine> Node<E> {
         for id in self.data.replicas.fetches.answered_alone(&round.partitions, sent) {
             let Some(read) = self.reads.get_mut(id) else { continue };
             let (rank, needs, waited_ns) = (at.unwrap_or(round.rank), round.needs_of(id), round.waited_ns());
-            read.tell(now, Told::Fetched { rank, needs, waited_ns });
+            read.tell(now, Told::Fetched { rank, needs, waited_ns, is_loaded: at.is_some() });
             self.advance(now, id, out);
         }
         self.fetch_now(now, round.partitions, out);

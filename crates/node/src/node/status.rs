@@ -41,6 +41,7 @@ impl<E: Engine> Node<E> {
             rows: self.data.replicas.rows(),
             fetches_sent: self.fetches_sent(),
             fetches_loaded: self.fetches_loaded(),
+            loads: self.data.replicas.loads,
         }
     }
 

@@ -14,28 +14,17 @@
 //! | PolarDB-SCC | here |
 //! |---|---|
 //! | `CTS_rw_max`, in the RW node's registered memory | `closed`: a rank below which nothing more is added |
-//! | timestamp slots of the tracker, there | [`Tracker`] over [`SharedSlots`] |
+//! | timestamp slots of the tracker, there | [`Tracker`] over [`SharedSlots`], or over a mapping of them |
 
-use super::tracker::{SharedSlots, Sizes, Tracker};
+use super::tracker::{Memory, SharedSlots, Sizes, Slots, Tracker};
 use base::txn::Granule;
 use base::{LogPosition, Rank};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Of one partition. Clones share the memory; one of them writes.
 #[derive(Clone, Debug)]
 pub struct Published {
     tracker: Tracker<SharedSlots>,
-    ranks: Arc<Ranks>,
-}
-
-#[derive(Debug, Default)]
-struct Ranks {
-    /// No transaction that was executed here has a larger rank.
-    executed: AtomicU64,
-    /// Everything at or below it that touches the partition is in the log up to the published end.
-    closed: AtomicU64,
 }
 
 /// What a replica needs of a cut.
@@ -49,7 +38,11 @@ pub struct Needs {
 
 impl Published {
     pub fn new(sizes: Sizes, floor: LogPosition) -> Published {
-        Published { tracker: Tracker::shared(sizes, floor), ranks: Arc::default() }
+        Published { tracker: Tracker::shared(sizes, floor) }
+    }
+    /// In memory that a host lends; see [`Tracker::lent`].
+    pub fn lent(memory: Arc<dyn Memory>, sizes: Sizes, floor: LogPosition) -> Published {
+        Published { tracker: Tracker::lent(memory, sizes, floor) }
     }
     pub fn tracker(&self) -> &Tracker<SharedSlots> {
         &self.tracker
@@ -60,22 +53,30 @@ impl Published {
 
     // ---- the writer ---------------------------------------------------------------------------------
 
-    pub fn executed(&self, rank: Rank) {
-        self.ranks.executed.fetch_max(rank.0, Release);
+    pub fn executed(&mut self, rank: Rank) {
+        self.tracker.execute(rank);
     }
-    pub fn close(&self, rank: Rank) {
-        self.ranks.closed.fetch_max(rank.0, Release);
+    pub fn close(&mut self, rank: Rank) {
+        self.tracker.close(rank);
     }
     /// Whether a fetch would find a cut now.
     pub fn is_closed(&self) -> bool {
-        self.ranks.closed.load(Acquire) >= self.ranks.executed.load(Acquire)
-    }
-    pub fn closed(&self) -> Rank {
-        Rank(self.ranks.closed.load(Acquire))
+        self.tracker.closed() >= self.tracker.executed()
     }
 
     // ---- readers ------------------------------------------------------------------------------------
 
+    /// See [`Tracker::fetch`].
+    pub fn fetch<'a>(
+        &self,
+        needs: Needs,
+        watched: impl Iterator<Item = &'a Granule>,
+    ) -> Option<(Rank, Vec<LogPosition>)> {
+        self.tracker.fetch(needs, watched)
+    }
+}
+
+impl<S: Slots> Tracker<S> {
     /// A cut, and of each granule the last record at or before it that may have written there. `None`: nothing that is
     /// published will do.
     pub fn fetch<'a>(
@@ -84,14 +85,14 @@ impl Published {
         watched: impl Iterator<Item = &'a Granule>,
     ) -> Option<(Rank, Vec<LogPosition>)> {
         let closed = self.closed();
-        let executed = Rank(self.ranks.executed.load(Acquire));
+        let executed = self.executed();
         let holds_all = closed >= needs.at || closed >= executed && closed >= needs.least;
         if !holds_all || closed == Rank::ZERO {
             return None;
         }
         // Records behind it are ranked above the cut.
-        let end = self.tracker.published();
-        Some((closed, watched.map(|granule| self.tracker.of(granule).min(end)).collect()))
+        let end = self.published();
+        Some((closed, watched.map(|granule| self.of(granule).min(end)).collect()))
     }
 }
 
@@ -99,6 +100,8 @@ impl Published {
 mod tests {
     use super::*;
     use base::{Datum, Key, TableId};
+    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::Ordering::{Acquire, Release};
 
     const SIZES: Sizes = Sizes { tables: 16, granules: 64 };
     const TABLE: TableId = TableId(7);

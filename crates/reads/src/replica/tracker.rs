@@ -14,12 +14,13 @@
 //!
 //! All of it is one array of numbers with fixed places, so that it can lie in memory that others map: what keeps it is a
 //! [`Slots`]: plain (`Vec<u64>`), atomic at a node ([`SharedSlots`], which [`super::published`] lets others load), atomic in
-//! the mapping of crate `logring`.
+//! the mapping of crate `logring`. Beside the slots lie the two ranks that [`super::published`] is about.
 
 use super::granules::{self, Watched};
 use base::key::KeyRange;
 use base::txn::Granule;
-use base::{Key, LogPosition, TableId};
+use base::{Key, LogPosition, Rank, TableId};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -40,18 +41,36 @@ impl Slots for Vec<u64> {
     }
 }
 
+/// Numbers of one partition that others read while its node writes them: in the node's own memory, or in memory that its
+/// host lends it, which processes beside this one map.
+pub trait Memory: fmt::Debug + Send + Sync {
+    /// [`Sizes::slots`] of them, at least.
+    fn numbers(&self) -> &[AtomicU64];
+    /// Readers in other processes take the numbers for nothing until [`Memory::begin`].
+    fn void(&self) {}
+    /// Readers in other processes may look from now on. `life`: of the node that writes, not 0, and never used before.
+    fn begin(&self, _life: u64) {}
+}
+
+impl Memory for Box<[AtomicU64]> {
+    fn numbers(&self) -> &[AtomicU64] {
+        self
+    }
+}
+
 /// Slots that others read while they are written: every one sees what is raised no later than what is raised after it.
 #[derive(Clone, Debug)]
-pub struct SharedSlots(Arc<[AtomicU64]>);
+pub struct SharedSlots(Arc<dyn Memory>);
 
 impl Slots for SharedSlots {
     fn load(&self, place: usize) -> u64 {
-        self.0[place].load(Acquire)
+        self.0.numbers()[place].load(Acquire)
     }
     fn raise(&mut self, place: usize, to: u64) {
+        let number = &self.0.numbers()[place];
         // One writer: nobody has raised it meanwhile.
-        if self.0[place].load(Relaxed) < to {
-            self.0[place].store(to, Release);
+        if number.load(Relaxed) < to {
+            number.store(to, Release);
         }
     }
 }
@@ -69,10 +88,12 @@ impl Default for Sizes {
     }
 }
 
-/// Places of the two numbers that stand alone.
+/// Places of the numbers that stand alone.
 const PUBLISHED: usize = 0;
 const FLOOR: usize = 1;
-const FIRST: usize = 2;
+const EXECUTED: usize = 2;
+const CLOSED: usize = 3;
+const FIRST: usize = 4;
 
 impl Sizes {
     /// How many numbers that makes.
@@ -107,8 +128,14 @@ impl Tracker<Vec<u64>> {
 impl Tracker<SharedSlots> {
     /// As [`Tracker::plain`]; clones share the slots, and one of them writes.
     pub fn shared(sizes: Sizes, floor: LogPosition) -> Tracker<SharedSlots> {
-        let slots = (0..sizes.slots()).map(|_| AtomicU64::new(0)).collect();
-        let mut tracker = Tracker::over(SharedSlots(slots), sizes);
+        let numbers: Box<[AtomicU64]> = (0..sizes.slots()).map(|_| AtomicU64::new(0)).collect();
+        Tracker::lent(Arc::new(numbers), sizes, floor)
+    }
+    /// The same in this memory, of which readers in other processes see nothing before [`Memory::begin`].
+    pub fn lent(memory: Arc<dyn Memory>, sizes: Sizes, floor: LogPosition) -> Tracker<SharedSlots> {
+        memory.void();
+        memory.numbers()[..sizes.slots()].iter().for_each(|number| number.store(0, Relaxed));
+        let mut tracker = Tracker::over(SharedSlots(memory), sizes);
         tracker.modified_all(floor);
         tracker.publish(floor);
         tracker
@@ -137,12 +164,28 @@ impl<S: Slots> Tracker<S> {
     pub fn publish(&mut self, at: LogPosition) {
         self.slots.raise(PUBLISHED, at.0);
     }
+    /// A transaction of this rank was executed, and its record is published.
+    pub fn execute(&mut self, rank: Rank) {
+        self.slots.raise(EXECUTED, rank.0);
+    }
+    /// Everything at or below this rank is in published records.
+    pub fn close(&mut self, rank: Rank) {
+        self.slots.raise(CLOSED, rank.0);
+    }
 
     // ---- readers ------------------------------------------------------------------------------------
 
     /// The last record that readers may learn of. Slots that are loaded later have it, and all before.
     pub fn published(&self) -> LogPosition {
         LogPosition(self.slots.load(PUBLISHED))
+    }
+    /// No transaction that was executed has a larger rank.
+    pub fn executed(&self) -> Rank {
+        Rank(self.slots.load(EXECUTED))
+    }
+    /// Everything at or below it is in records whose end is loaded later.
+    pub fn closed(&self) -> Rank {
+        Rank(self.slots.load(CLOSED))
     }
     /// The last record that may have written something of this table or index.
     pub fn of_table(&self, object: TableId) -> LogPosition {

@@ -30,7 +30,7 @@ use tokio::task::{AbortHandle, JoinSet};
 /// Connections that have not shown who they are.
 const STRANGERS_MAX: usize = 128;
 /// Events that may wait to be stepped before connections are read no further.
-const BACKLOG_MAX: usize = 20_000;
+pub(crate) const BACKLOG_MAX: usize = 20_000;
 const BACKLOG_PAUSE: Duration = Duration::from_millis(1);
 /// Room for what is read at once.
 const READ_BYTES: usize = 64 << 10;

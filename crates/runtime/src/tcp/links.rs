@@ -12,6 +12,7 @@ use base::process::Process;
 use base::{NodeId, Time, codec};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use std::cell::LazyCell;
 use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -222,6 +223,23 @@ impl TcpLinks {
         self.ended.get().map(String::as_str)
     }
 
+    /// Sends the same message to each of these but the sender; it is encoded once, if any of them can be reached.
+    pub fn send_encoded(&self, from: NodeId, to: &[NodeId], encode: impl FnOnce() -> Vec<u8>) {
+        let encoded = LazyCell::new(|| Bytes::from(encode()));
+        for peer in to.iter().filter(|to| **to != from).map(|to| self.peer(*to)) {
+            if !peer.queue.is_open() {
+                peer.queue.note_dropped();
+                continue;
+            }
+            if encoded.len() > BODY_BYTES_MAX {
+                peer.queue.note_dropped();
+                tracing::error!(peer = %peer.name, bytes = encoded.len(), "a message is too long to be sent");
+                continue;
+            }
+            _ = peer.push(FrameKind::Message, Bytes::clone(&encoded));
+        }
+    }
+
     pub fn peers(&self) -> Vec<PeerStatus> {
         self.others().map(Peer::status).collect()
     }
@@ -287,19 +305,6 @@ impl<P: Process> Links<P> for TcpLinks {
     }
 
     fn send_all(&self, _: Time, from: NodeId, to: &[NodeId], message: P::Message) {
-        let mut encoded: Option<Bytes> = None;
-        for peer in to.iter().filter(|to| **to != from).map(|to| self.peer(*to)) {
-            if !peer.queue.is_open() {
-                peer.queue.note_dropped();
-                continue;
-            }
-            let bytes = encoded.get_or_insert_with(|| codec::encode(&message).into());
-            if bytes.len() > BODY_BYTES_MAX {
-                peer.queue.note_dropped();
-                tracing::error!(peer = %peer.name, bytes = bytes.len(), "a message is too long to be sent");
-                continue;
-            }
-            _ = peer.push(FrameKind::Message, bytes.clone());
-        }
+        self.send_encoded(from, to, || codec::encode(&message));
     }
 }

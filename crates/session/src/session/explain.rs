@@ -201,6 +201,7 @@ impl Session {
             }
             CutChoice::Calibrated => "by calibration: leaders of sequences are asked where these end".into(),
             CutChoice::ClosedSet => "by calibration: partitions are asked how far they have executed".into(),
+            CutChoice::Published => "what the partition publishes is looked up; nobody is asked".into(),
             CutChoice::Local if self.level() == Consistency::Stale => "what is complete here".into(),
             CutChoice::Local => "what is complete here, or what the session has seen if that is later".into(),
         }

@@ -9,6 +9,7 @@ use super::explain::document::{Document, Json};
 use super::{Session, wrong_reply};
 use analytics::NotAtReplica;
 use base::NodeId;
+use base::cut::CutChoice;
 use base::error::SqlResult;
 use node::ReadPolicy;
 use node::request::{ReadRows, Reply, Request, Rows};
@@ -77,11 +78,14 @@ impl Session {
 
     /// A replica's number, and its name if its process has one.
     fn shown_replica(&self, node: NodeId) -> String {
-        let named = self.cluster().replicas().into_iter().find(|replica| replica.node == node);
-        match named.and_then(|replica| replica.name) {
+        match self.name_of_replica(node) {
             Some(name) => format!("{name}, {node}"),
             None => node.to_string(),
         }
+    }
+    fn name_of_replica(&self, node: NodeId) -> Option<String> {
+        let mut replicas = self.cluster().replicas().into_iter();
+        replicas.find(|replica| replica.node == node).and_then(|replica| replica.name)
     }
 
     /// Says who answered it, and whom else that has asked.
@@ -93,8 +97,13 @@ impl Session {
                 let policy = self.settings.read_policy.shown();
                 let (cut, wait) = (ms(f.coordination_ns), ms(f.wait_ns));
                 let name = self.shown_replica(*node);
+                let from = match f.choice {
+                    CutChoice::Published if self.name_of_replica(*node).is_some() => " (from the log ring)",
+                    CutChoice::Published => " (from the node's memory)",
+                    _ => "",
+                };
                 Some(format!(
-                    "replica {name} (policy {policy}): cut after {cut:.3} ms, then waited {wait:.3} ms for the log"
+                    "replica {name} (policy {policy}): cut after {cut:.3} ms{from}, then waited {wait:.3} ms for the log"
                 ))
             }
             (Some(Ok(node)), None) => Some(format!("replica {}", self.shown_replica(*node))),

@@ -123,7 +123,7 @@ impl Session {
             CutChoice::Local => Trips::default(),
             CutChoice::Given => Trips::between(0.0, 0.5),
             CutChoice::Clock if self.settings.merges_epochs() => self.trips_of_epoch(),
-            CutChoice::Clock | CutChoice::ClosedSet => Trips::of(0.5),
+            CutChoice::Clock | CutChoice::ClosedSet | CutChoice::Published => Trips::of(0.5),
         };
         Claim { asked, homes, trips }
     }
@@ -192,7 +192,7 @@ impl Session {
             CutChoice::ClosedSet => Trips::between(1.0, 1.5),
             // Of an old cut everything may be here.
             CutChoice::Given => Trips::between(0.0, 1.0),
-            CutChoice::Clock | CutChoice::Calibrated => Trips::of(1.0),
+            CutChoice::Clock | CutChoice::Calibrated | CutChoice::Published => Trips::of(1.0),
         };
         if trips.most == 0.0 {
             asked.clear();
