@@ -59,6 +59,7 @@ pub const HOUSE: &[Place] = &[
     host(5, "backup"),
     host(5, "bench"),
     host(5, "attack"),
+    host(5, "fuzz"),
     host(6, "vodka"),
     host(7, "meridian"),
 ];
