@@ -68,6 +68,7 @@ impl Search {
             },
             LogicalPlan::SubqueryAlias(a) => self.column(&a.input, n),
             LogicalPlan::Filter(f) => self.column(&f.input, n),
+            LogicalPlan::Extension(_) => self.column(super::shared::input(plan)?, n),
             LogicalPlan::Sort(s) => self.column(&s.input, n),
             LogicalPlan::Limit(l) => self.column(&l.input, n),
             LogicalPlan::Distinct(Distinct::All(input)) => self.column(input, n),

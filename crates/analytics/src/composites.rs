@@ -86,18 +86,25 @@ fn function() -> ScalarUDF {
 /// Whether values are rows, or arrays of them.
 pub(super) fn has_rows(data_type: &Arrow) -> bool {
     match data_type {
-        Arrow::Struct(_) => true,
+        Arrow::Struct(_) => !is_typed(data_type),
         Arrow::List(of) => has_rows(of.data_type()),
         _ => false,
     }
 }
 
+/// Whether rows are of a composite type, which tells what they hold.
+fn is_typed(data_type: &Arrow) -> bool {
+    matches!(types::from_arrow(data_type), DataType::Composite(_))
+}
+
 /// Whether rows have moments, which JSON shows in the session's zone.
 pub(super) fn has_moments(data_type: &Arrow) -> bool {
     match data_type {
-        Arrow::Struct(fields) => fields.iter().any(|field| has_moments(field.data_type())),
+        Arrow::Struct(fields) if !is_typed(data_type) => {
+            fields.iter().any(|field| has_moments(field.data_type()))
+        }
         Arrow::List(of) => has_moments(of.data_type()),
-        other => types::from_arrow(other) == DataType::TimestampTz,
+        other => types::from_arrow(other).has(DataType::TimestampTz),
     }
 }
 
@@ -109,7 +116,7 @@ pub(super) fn as_json(values: &ArrayRef, field: &Field) -> SqlResult<Vec<Datum>>
 
 fn texts(values: &ArrayRef, field: &Field) -> SqlResult<Vec<Option<String>>> {
     match values.data_type() {
-        Arrow::Struct(fields) => {
+        Arrow::Struct(fields) if !is_typed(values.data_type()) => {
             let rows = values.as_struct();
             let columns = rows.columns().iter().zip(fields);
             let columns =
@@ -150,7 +157,7 @@ fn quoted(name: &str) -> String {
 
 /// Errors: 0A000 where JSON of rows would show moments in another zone than the session's.
 pub(super) fn refuse_zoned(data_type: &Arrow) -> SqlResult<()> {
-    match has_rows(data_type) && has_moments(data_type) {
+    match (has_rows(data_type) || is_typed(data_type)) && has_moments(data_type) {
         false => Ok(()),
         true => Err(SqlError::unsupported("JSON of rows with moments, in a time zone other than UTC")
             .hint("Name the columns: json_build_object('at', at).")),

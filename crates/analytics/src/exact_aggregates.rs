@@ -4,9 +4,9 @@
 //! is `numeric`: it has room where 64 bits would wrap around. Arguments of a type that PostgreSQL's aggregate does not
 //! take are refused. Intervals are grouped and ordered by their length.
 
-use super::joined_texts;
 use super::lifted_subqueries::columns;
 use super::scalars::{Argument, average, order_key, quotient, with_typed_default};
+use super::{excluded_rows, joined_texts, moving_frames};
 use base::{SqlError, SqlState};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -243,12 +243,17 @@ fn of_window(window: Window) -> Result<LogicalPlan> {
             _ => Exact::Same,
         };
         let exact = match exact {
-            Exact::Same if is_by_peers => Exact::Other(e.clone().unalias()),
+            Exact::Same => match moving_frames::replayed(&e.clone().unalias(), schema) {
+                Some(call) => Exact::Other(call),
+                None if is_by_peers => Exact::Other(e.clone().unalias()),
+                None => Exact::Same,
+            },
+            Exact::Other(call) => Exact::Other(moving_frames::replayed(&call, schema).unwrap_or(call)),
             exact => exact,
         };
         calls.add(&e, name, exact);
     }
-    if !calls.is_changed {
+    if !excluded_rows::settle(&mut calls.exprs) && !calls.is_changed {
         return Ok(LogicalPlan::Window(window));
     }
     let inputs = window.input.schema().fields().len();
@@ -445,7 +450,15 @@ fn refuse_arguments(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> 
         (_, kinds) if kinds.contains(&Argument::Label) && !OF_LABELS.contains(&name) => true,
         (
             "min" | "max",
-            [Argument::Boolean | Argument::Uuid | Argument::Bytes | Argument::Json | Argument::Jsonb],
+            [
+                Argument::Boolean
+                | Argument::Uuid
+                | Argument::Bytes
+                | Argument::Json
+                | Argument::Jsonb
+                | Argument::Row(_)
+                | Argument::Hardware,
+            ],
         ) => true,
         ("string_agg", [Argument::Bytes, ..]) => {
             return Err(external(SqlError::unsupported("string_agg of bytea")));

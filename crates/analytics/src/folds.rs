@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 /// The function of a name, if it is that of an aggregate.
 pub(super) fn function(context: &Context<'_>, name: &str) -> Option<Arc<ScalarUDF>> {
-    let routine = context.catalog.routines.0.get(&aggregate_of(name)?)?;
+    let routine = aggregate_of(context.catalog, name)?;
     let aggregate = routine.aggregate()?;
-    let fold = Fold::of(context.catalog, context.search_path, context.database, routine);
-    let signature = Signature::any(1, Volatility::Immutable);
+    let fold = Fold::of(context.catalog, context.search_path, context.database, &routine);
+    let signature = Signature::any(routine.parameters.len().max(1), Volatility::Immutable);
     let state = aggregate.state.data_type;
     Some(Arc::new(ScalarUDF::new_from_impl(Folding { name: name.into(), signature, state, fold })))
 }
@@ -71,35 +71,41 @@ impl ScalarUDFImpl for Folding {
     }
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let fold = self.fold.as_ref().map_err(|error| external(error.clone()))?;
-        let value = &arguments.args[0];
-        let array = match value {
-            ColumnarValue::Array(array) => array.clone(),
-            ColumnarValue::Scalar(scalar) => scalar.to_array()?,
-        };
-        let states = states(fold, &array).map_err(external)?.into_iter();
+        let is_scalar = arguments.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let lists = ColumnarValue::values_to_arrays(&arguments.args)?;
+        let states = states(fold, &lists).map_err(external)?.into_iter();
         let states = states.map(|state| self.state.coerce(state)).collect::<SqlResult<Vec<_>>>();
         let states = states.map_err(external)?;
         let made = colstore::array_of(self.state, &states);
-        Ok(match value {
-            ColumnarValue::Array(_) => ColumnarValue::Array(made),
-            ColumnarValue::Scalar(_) => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
+        Ok(match is_scalar {
+            false => ColumnarValue::Array(made),
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
         })
     }
 }
 
-/// The state of each list of values; of NULL, which is what is gathered of no rows, the first one.
-fn states(fold: &Fold, lists: &ArrayRef) -> SqlResult<Vec<Datum>> {
+/// The state of each list of values, of which there is one for each argument; of NULL, which is what is gathered of no rows,
+/// the first one.
+fn states(fold: &Fold, lists: &[ArrayRef]) -> SqlResult<Vec<Datum>> {
     // Of an aggregate without arguments a number was gathered for each row.
-    let of = fold.argument.unwrap_or(DataType::BigInt);
-    let element =
-        Element::of(of).ok_or_else(|| SqlError::internal("an aggregate over values without arrays"))?;
-    let lists = match lists.data_type() {
-        Arrow::Null => vec![Datum::Null; lists.len()],
-        _ => types::datums(lists.as_ref(), DataType::Array(element))?,
+    let types = if fold.arguments.is_empty() { &[DataType::BigInt][..] } else { fold.arguments.as_slice() };
+    let mut gathered = Vec::with_capacity(lists.len());
+    for (lists, of) in lists.iter().zip(types) {
+        let element =
+            Element::of(*of).ok_or_else(|| SqlError::internal("an aggregate over values without arrays"))?;
+        gathered.push(match lists.data_type() {
+            Arrow::Null => vec![Datum::Null; lists.len()],
+            _ => types::datums(lists.as_ref(), DataType::Array(element))?,
+        });
+    }
+    let count = lists.first().map_or(0, |lists| lists.len());
+    let values = |list: &Vec<Datum>, nth: usize| match &list[nth] {
+        Datum::Array(values) => values.clone(),
+        _ => Vec::new().into(),
     };
-    let state = |list: Datum| match list {
-        Datum::Array(values) => fold.run(&values),
-        _ => fold.run(&[]),
+    let state = |nth: usize| {
+        let values: Vec<Arc<[Datum]>> = gathered.iter().map(|list| values(list, nth)).collect();
+        fold.run(&values.iter().map(AsRef::as_ref).collect::<Vec<&[Datum]>>())
     };
-    lists.into_iter().map(state).collect()
+    (0..count).map(state).collect()
 }

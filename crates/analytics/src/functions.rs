@@ -27,6 +27,7 @@ pub(super) fn install(context: &SessionContext) {
         Arc::new(like_patterns),
     ));
     context.register_udaf(super::only::function());
+    super::spreads::functions().into_iter().for_each(|function| context.register_udaf(function));
     context.register_udf(super::coalesce::function());
     super::extremes::functions().into_iter().for_each(|function| context.register_udf(function));
     context.register_udf(super::empty_lists::function());
@@ -36,6 +37,7 @@ pub(super) fn install(context: &SessionContext) {
     super::text_search_functions::install(context);
     super::hash_partitions::install(context);
     super::small_functions::install(context);
+    super::identifier_functions::install(context);
     super::array_functions::install(context);
     super::encodings::install(context);
     super::precision::install(context);
@@ -43,6 +45,7 @@ pub(super) fn install(context: &SessionContext) {
     super::bytes_functions::install(context);
     super::span_functions::install(context);
     super::number_functions::install(context);
+    super::normal_forms::install(context);
     super::regexes::install(context);
     super::labels::install(context);
     context.register_udf(super::overlaps::function());

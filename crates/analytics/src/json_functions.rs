@@ -11,6 +11,7 @@ use super::types;
 use base::error::SqlResult;
 use base::expr::Expr as Scalar;
 use base::json::LINE_BREAK;
+use base::schema::Catalog;
 use base::{DataType, Datum, SqlError, SqlState};
 use datafusion::arrow::datatypes::{DataType as Arrow, FieldRef};
 use datafusion::common::{Result, ScalarValue};
@@ -21,6 +22,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast;
 use sql::json::{Call, Wanted};
+use sql::user_types::Kept;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -28,9 +30,19 @@ use std::sync::Arc;
 pub(super) fn install(context: &SessionContext) {
     for name in sql::json::names() {
         let call = sql::json::call(&name).expect("it has a name of its own");
-        let signature = Signature::variadic_any(Volatility::Immutable);
-        context.register_udf(ScalarUDF::new_from_impl(JsonCall { name, call, signature }));
+        context.register_udf(made(name, call));
     }
+}
+
+/// The function of a name, over the types that users have made; `None`: it is none of these, or there are none of those.
+pub(super) fn over_types(catalog: &Catalog, name: &str) -> Option<Arc<ScalarUDF>> {
+    let call = if catalog.types.is_empty() { None } else { sql::json::call(name) };
+    call.map(|call| Arc::new(made(name.into(), call)))
+}
+
+fn made(name: String, call: Call) -> ScalarUDF {
+    let signature = Signature::variadic_any(Volatility::Immutable);
+    ScalarUDF::new_from_impl(JsonCall { name, call, signature, types: Kept::here() })
 }
 
 #[derive(Debug)]
@@ -38,6 +50,8 @@ struct JsonCall {
     name: String,
     call: Call,
     signature: Signature,
+    /// For threads that compute, which know no types.
+    types: Kept,
 }
 
 impl PartialEq for JsonCall {
@@ -139,11 +153,12 @@ impl ScalarUDFImpl for JsonCall {
         Ok(colstore::arrow_type(self.call.returns))
     }
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
-        self.settled(arguments.arg_fields).map_err(external)?;
+        self.types.within(|| self.settled(arguments.arg_fields)).map_err(external)?;
         Ok(Arc::new(types::noted_field(&self.name, self.call.returns)))
     }
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let (scalar, types) = self.settled(&arguments.arg_fields).map_err(external)?;
+        let settled = self.types.within(|| self.settled(&arguments.arg_fields));
+        let (scalar, types) = settled.map_err(external)?;
         let is_constant = arguments.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
         let count = if is_constant { 1 } else { arguments.number_rows };
         let with_types = arguments.args.iter().zip(types).zip(&arguments.arg_fields);
@@ -154,7 +169,7 @@ impl ScalarUDFImpl for JsonCall {
                 ColumnarValue::Scalar(scalar) => (scalar.to_array()?, true),
             };
             let values = match composites::has_rows(array.data_type()) {
-                true => composites::as_json(&array, field),
+                true => self.types.within(|| composites::as_json(&array, field)),
                 false => types::datums(array.as_ref(), data_type),
             };
             Ok((values.map_err(external)?, is_one))

@@ -90,7 +90,9 @@ impl ContextProvider for Names<'_> {
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         system::function(self.context, name)
             .or_else(|| super::domains::function(self.context, name))
+            .or_else(|| super::row_values::function(self.context.catalog, name))
             .or_else(|| super::folds::function(self.context, name))
+            .or_else(|| super::json_functions::over_types(self.context.catalog, name))
             .or_else(|| self.analytics.state.scalar_functions().get(name).cloned())
     }
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -22,6 +22,10 @@ pub(super) fn origin(plan: &LogicalPlan, n: usize) -> Option<(Arc<Table>, usize)
                 plan = &f.input;
                 continue;
             }
+            LogicalPlan::Extension(_) => {
+                plan = super::shared::input(plan)?;
+                continue;
+            }
             LogicalPlan::Sort(s) => {
                 plan = &s.input;
                 continue;

@@ -23,6 +23,7 @@ use sql::lower::scope::ParameterTypes;
 use sql::names;
 use sql::types::{Column, array_oid, type_modifier, type_oid};
 use sql::walk::{self, WalkMut};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -99,13 +100,24 @@ fn plan_apart(
     hidden: &[TableId],
 ) -> SqlResult<QueryPlan> {
     let declared = parameters.clone();
-    match fenced(|| plan_now(context, statement, parameters, hidden)) {
+    let mut statement = Cow::Borrowed(statement);
+    let mut planned = fenced(|| plan_now(context, &statement, parameters, hidden));
+    // Each error tells of one function.
+    while let Err(e) = &planned
+        && e.state == base::SqlState::UNDEFINED_FUNCTION
+        && let Some(typed) = super::rewrite::with_typed_literals(&statement, e)
+    {
+        *parameters = declared.clone();
+        planned = fenced(|| plan_now(context, &typed, parameters, hidden));
+        statement = Cow::Owned(typed);
+    }
+    match planned {
         // A function of something whose type nobody knows is one of text.
         Err(e) if e.state == base::SqlState::UNDEFINED_FUNCTION => {
-            *parameters = declared.clone();
-            let typed = super::rewrite::with_typed_spans(statement, &e);
-            let typed = typed.or_else(|| super::rewrite::with_typed_arguments(statement, &declared));
-            let Some(typed) = typed else { return Err(e) };
+            let Some(typed) = super::rewrite::with_typed_arguments(&statement, &declared) else {
+                return Err(e);
+            };
+            *parameters = declared;
             fenced(|| plan_now(context, &typed, parameters, hidden)).map_err(|_| e)
         }
         planned => planned,
@@ -248,6 +260,7 @@ fn settled(names: &Names<'_>, statement: &Statement, planning: &MemoryReservatio
     planning.try_resize(bytes as usize).map_err(|e| sql_error(e))?;
     if !names.asks_catalog {
         planned = super::set_types::settle(planned).map_err(sql_error)?;
+        planned = super::named_queries::settle(planned, statement).map_err(sql_error)?;
         super::checks::refuse_misread(&planned).map_err(sql_error)?;
         super::window_arguments::check(&planned).map_err(sql_error)?;
         super::recursive_types::check(&planned).map_err(sql_error)?;
@@ -346,7 +359,7 @@ fn call_bare_words(statement: &mut Statement) {
 /// Parameters of users' types are cast to them: the planner does not know what a client has declared.
 fn cast_label_parameters(statement: &mut Statement, parameters: &ParameterTypes) -> SqlResult<()> {
     let label = |n: usize| match parameters.0.get(n) {
-        Some(Some(DataType::Enum(of))) => Some(*of),
+        Some(Some(of @ (DataType::Enum(_) | DataType::Composite(_)))) => Some(*of),
         _ => None,
     };
     if (0..parameters.0.len()).all(|n| label(n).is_none()) {

@@ -6,6 +6,7 @@ use super::rowwise::{Cell, Returns};
 use super::small_functions::Small;
 use base::error::SqlResult;
 use base::interval::Interval;
+use base::timetz::TimeTz;
 use base::{DataType, Datum, SqlError};
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
@@ -21,6 +22,7 @@ pub(super) fn install(context: &SessionContext) {
         ("meridian_rounded_timestamp", Plain(DataType::Timestamp)),
         ("meridian_rounded_timestamptz", Plain(DataType::TimestampTz)),
         ("meridian_rounded_time", Plain(DataType::Time)),
+        ("meridian_rounded_timetz", Plain(DataType::TimeTz)),
         ("meridian_rounded_interval", Span),
     ];
     for (name, returns) in functions {
@@ -44,7 +46,8 @@ pub(super) fn limited(e: &Expr) -> SqlResult<Option<Expr>> {
     let (name, digits) = match data_type {
         ast::DataType::Timestamp(Some(digits), zone) if is_zoned(zone) => ("timestamptz", *digits),
         ast::DataType::Timestamp(Some(digits), _) => ("timestamp", *digits),
-        ast::DataType::Time(Some(digits), zone) if !is_zoned(zone) => ("time", *digits),
+        ast::DataType::Time(Some(digits), zone) if is_zoned(zone) => ("timetz", *digits),
+        ast::DataType::Time(Some(digits), _) => ("time", *digits),
         ast::DataType::Interval { fields: Some(_), .. } => {
             return Err(SqlError::unsupported("an interval of some fields"));
         }
@@ -57,6 +60,18 @@ pub(super) fn limited(e: &Expr) -> SqlResult<Option<Expr>> {
         false => whole,
     };
     sql::parse::parse_expr(&text).map(Some)
+}
+
+/// `CURRENT_TIME`, with as many digits as its argument says.
+pub(super) fn current_time(arguments: &ast::FunctionArguments) -> Option<Expr> {
+    let whole = "CAST(CAST(now() AS timestamptz) AS timetz)";
+    let text = match arguments {
+        ast::FunctionArguments::List(list) if let [digits] = list.args.as_slice() => {
+            format!("meridian_rounded_timetz({whole}, least({digits}, {DIGITS}))")
+        }
+        _ => whole.to_string(),
+    };
+    sql::parse::parse_expr(&text).ok()
 }
 
 fn rounded(cells: &[Cell]) -> SqlResult<Cell> {
@@ -72,6 +87,9 @@ fn rounded(cells: &[Cell]) -> SqlResult<Cell> {
     Ok(match &cells[0] {
         Cell::Span(span) => Cell::Span(Interval { us: round(span.us), ..*span }),
         Cell::Plain(Datum::Time(us)) => Cell::Plain(Datum::Time(round(*us))),
+        Cell::Plain(Datum::TimeTz(time)) => {
+            Cell::Plain(Datum::TimeTz(TimeTz::new(round(time.us()), time.offset_s())))
+        }
         Cell::Plain(Datum::Timestamp(us)) => Cell::Plain(Datum::Timestamp(round(*us))),
         _ => return Err(SqlError::internal("no moment is rounded")),
     })

@@ -9,7 +9,8 @@ mod distinct_on;
 mod grouping;
 mod limits;
 mod long_lists;
-mod marks;
+pub(super) mod marks;
+mod named;
 mod numbers;
 mod ordered;
 mod qualifiers;
@@ -21,6 +22,7 @@ mod samples;
 mod shapes;
 mod subqueries;
 mod ties;
+mod today;
 mod typed_arguments;
 mod values;
 mod windows;
@@ -28,7 +30,7 @@ mod windows;
 pub(super) use marks::shown;
 pub(super) use qualifiers::{missing_relation, told_from_columns};
 pub(super) use shapes::rewrite as rewrite_shapes;
-pub(super) use typed_arguments::{with_typed_arguments, with_typed_spans};
+pub(super) use typed_arguments::{with_typed_arguments, with_typed_literals};
 
 use super::engine::Analytics;
 use super::json_functions;
@@ -76,7 +78,9 @@ pub(super) fn rewrite(statement: &mut Statement, analytics: &Analytics) -> SqlRe
 /// call by another name says beside what it is, and says both where such calls are nested: each level doubled the text.
 pub(super) fn call_by_first_names(statement: &mut Statement, state: &SessionState) {
     let _: ControlFlow<()> = walk::expressions_mut(statement, |e| {
-        if let Expr::Function(call) = e
+        if let Some(call) = arrays::as_call(e) {
+            *e = call;
+        } else if let Expr::Function(call) = e
             && let ast::FunctionArguments::List(_) = call.args
             && let [ast::ObjectNamePart::Identifier(name)] = call.name.0.as_mut_slice()
             && let folded = sql::names::fold(name)
@@ -149,6 +153,9 @@ fn refuse_clauses(e: &Expr, is_scalar: &dyn Fn(&str) -> bool) -> SqlResult<()> {
 }
 
 fn replacement(e: &Expr) -> Result<Option<Expr>, SqlError> {
+    if let Some(row) = super::row_values::cast(e, &replacement)? {
+        return Ok(Some(row));
+    }
     match super::precision::limited(e)? {
         None => replacement_of_all_digits(e),
         rounded => Ok(rounded),
@@ -165,6 +172,7 @@ fn replacement_of_all_digits(e: &Expr) -> Result<Option<Expr>, SqlError> {
     }
     match e {
         Expr::SimilarTo { .. } => Ok(super::similar::as_match(e)),
+        Expr::IsNormalized { .. } => Ok(super::normal_forms::as_function(e)),
         Expr::CompoundFieldAccess { .. } => calls::open_slice(e),
         Expr::Extract { field, expr, .. } => calls::extract(field, expr).map(Some),
         Expr::AtTimeZone { timestamp, time_zone } => at_time_zone(timestamp, time_zone).map(Some),
@@ -186,9 +194,12 @@ fn replacement_of_all_digits(e: &Expr) -> Result<Option<Expr>, SqlError> {
             Ok(signed(e).or_else(|| super::scalars::power_of_negative(e)).or_else(|| as_call(e)))
         }
         Expr::Array(_) | Expr::BinaryOp { .. } => Ok(arrays::of_integers(e)),
-        Expr::Interval(interval) => Ok(super::scalars::cast_to_interval(interval)),
+        Expr::Interval(interval) => super::scalars::cast_to_interval(interval),
         Expr::Function(function) => {
             calls::refuse_star(function)?;
+            if let Some(placed) = named::placed(function)? {
+                return Ok(Some(replacement(&placed)?.unwrap_or(placed)));
+            }
             Ok(match json_functions::replaced(function)? {
                 Some(json) => Some(json),
                 None => function_replacement(function).or_else(|| subqueries::array_of(function)),
@@ -210,19 +221,21 @@ fn replacement_of_all_digits(e: &Expr) -> Result<Option<Expr>, SqlError> {
         }
         Expr::Like { escape_char: Some(escape), pattern, .. }
         | Expr::ILike { escape_char: Some(escape), pattern, .. } => {
-            let Some(plain) = with_backslash(pattern, escape) else { return Ok(None) };
-            let mut like = e.clone();
-            if let Expr::Like { escape_char, pattern, .. } | Expr::ILike { escape_char, pattern, .. } =
-                &mut like
-            {
-                *escape_char = None;
-                **pattern = plain;
-            }
-            Ok(Some(like))
+            Ok(with_backslash(pattern, escape).map(|plain| like_without_escape(e, plain)))
         }
         Expr::TypedString(typed) => typed_string(typed),
         _ => Ok(None),
     }
+}
+
+/// LIKE with another pattern, whose escape is the backslash.
+fn like_without_escape(like: &Expr, plain: Expr) -> Expr {
+    let mut like = like.clone();
+    if let Expr::Like { escape_char, pattern, .. } | Expr::ILike { escape_char, pattern, .. } = &mut like {
+        *escape_char = None;
+        **pattern = plain;
+    }
+    like
 }
 
 /// A date or a moment in the one form that the planner reads. Errors: 22007, 22008.
@@ -312,11 +325,13 @@ fn with_backslash(pattern: &Expr, escape: &ast::ValueWithSpan) -> Option<Expr> {
 
 fn function_replacement(function: &ast::Function) -> Option<Expr> {
     let name = sql::names::parts(&function.name).ok()?.pop()?;
-    if name == "localtimestamp" {
-        return sql::parse::parse_expr("CAST(now() AS timestamp)").ok();
+    if let Some(moment) = today::told(&name, &function.args) {
+        let moment = sql::parse::parse_expr(&moment).ok()?;
+        let limited = super::precision::limited(&moment).ok().flatten();
+        return Some(limited.unwrap_or(moment));
     }
-    if name == "localtime" {
-        return sql::parse::parse_expr("CAST(CAST(now() AS timestamp) AS time)").ok();
+    if name == "current_time" {
+        return super::precision::current_time(&function.args);
     }
     if name == "make_interval" {
         return calls::interval_of_parts(function);
@@ -343,6 +358,7 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
         }
         ("make_timestamptz", [parts @ .., zone]) if parts.len() == 6 => moment_of_parts(parts, Some(zone)),
         ("make_timestamptz", parts) if parts.len() == 6 => moment_of_parts(parts, None),
+        ("normalize", [of, form]) => super::normal_forms::with_form(of, form),
         ("array_fill", [of, lengths]) => arrays::filled(of, lengths),
         (name, _) if let Some(made) = arrays::with_integers(function, name) => Some(made),
         (name, []) if name.contains("_build_") => empty_json(name),
@@ -362,7 +378,6 @@ fn function_replacement(function: &ast::Function) -> Option<Expr> {
             sql::parse::parse_expr(&format!("CAST(nullif(list_length({array}, {dimension}), 0) AS integer)"))
                 .ok()
         }
-        ("host" | "masklen" | "family", [address]) => part_of_address(&name, address),
         (name, [a, b]) if let Some(operator) = operator_of(name) => as_operator(a, operator, b),
         (set, given) if let Some(rows) = rows_of_set(set, given) => Some(rows),
         ("string_agg" | "array_agg", [of, ..]) => in_order(function, list, of),
@@ -437,17 +452,6 @@ fn empty_json(function: &str) -> Option<Expr> {
         _ => return None,
     };
     sql::parse::parse_expr(empty).ok()
-}
-
-/// A part of an `inet`, from its text: the address, a slash, and the length of the prefix.
-fn part_of_address(part: &str, address: &Expr) -> Option<Expr> {
-    let text = format!("CAST(CAST({address} AS inet) AS text)");
-    sql::parse::parse_expr(&match part {
-        "host" => format!("split_part({text}, '/', 1)"),
-        "masklen" => format!("CAST(split_part({text}, '/', 2) AS integer)"),
-        _ => format!("CASE WHEN strpos({text}, ':') > 0 THEN 6 WHEN {text} IS NOT NULL THEN 4 END"),
-    })
-    .ok()
 }
 
 /// A function that makes rows, in a list of columns. `None` for others.

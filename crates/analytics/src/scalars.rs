@@ -9,7 +9,9 @@
 //! Operators are settled while names are resolved ([`Operators`]), because DataFusion refuses at that point what
 //! it has no rule for; casts and functions afterwards, and again when parameters are bound ([`settle`]).
 
+mod angles;
 mod bits;
+mod date_parts;
 mod documents;
 mod evaluated;
 mod extracts;
@@ -22,12 +24,16 @@ mod notes;
 mod operands;
 mod ours;
 mod plain;
+mod powers;
+mod rows;
 mod rule;
 mod text_search;
 mod typing;
+mod values;
 mod written;
 mod zoned;
 
+pub(super) use angles::OF_DEGREES;
 pub(super) use extracts::function as extract_function;
 pub(super) use inference::kind_of;
 pub(super) use kinds::{Family, Kind, arrow_span, span};
@@ -35,6 +41,7 @@ pub(super) use rule::{Operators, settle};
 pub(super) use written::{cast_to_interval, power_of_negative};
 
 use base::DataType;
+use base::composite::CompositeType;
 use datafusion::common::ExprSchema;
 use datafusion::logical_expr::{Expr, Operator};
 
@@ -50,8 +57,12 @@ pub(super) enum Argument {
     Json,
     Jsonb,
     Inet,
+    /// Of hardware.
+    Hardware,
     /// Of an enumerated type.
     Label,
+    /// Of a composite type.
+    Row(CompositeType),
     /// Another number.
     Number,
     Span,
@@ -74,8 +85,10 @@ impl Argument {
             kinds::Kind::Known(DataType::Bytea) => Argument::Bytes,
             kinds::Kind::Known(DataType::Json) => Argument::Json,
             kinds::Kind::Known(DataType::Jsonb) => Argument::Jsonb,
-            kinds::Kind::Known(DataType::Inet) => Argument::Inet,
+            kinds::Kind::Known(DataType::Inet | DataType::Cidr) => Argument::Inet,
+            kinds::Kind::Known(DataType::MacAddr | DataType::MacAddr8) => Argument::Hardware,
             kinds::Kind::Known(DataType::Enum(_)) => Argument::Label,
+            kinds::Kind::Known(DataType::Composite(of)) => Argument::Row(of),
             kinds::Kind::Span => Argument::Span,
             kind @ kinds::Kind::Known(_) if kind.family().is_number() => Argument::Number,
             _ => Argument::Other,
@@ -130,6 +143,7 @@ pub(super) fn order_key(e: &Expr, schema: &dyn ExprSchema) -> Option<Expr> {
     match Argument::of(e, schema) {
         Argument::Span => Some(length_of(e)),
         Argument::Jsonb => Some(json::sort_key(e)),
+        Argument::Row(of) => Some(evaluated::row_key(e, of)),
         _ => None,
     }
 }

@@ -1,7 +1,9 @@
 //! Types of set operations, as PostgreSQL finds them: a literal takes the type of what it meets, and types of
 //! different kinds do not meet.
 
+use super::lifted_subqueries::columns;
 use super::types;
+use base::composite::CompositeType;
 use base::enumeration::EnumType;
 use base::error::SqlState;
 use base::{DataType, Datum, SqlError};
@@ -10,7 +12,7 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality, Result, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::{Distinct, Expr, Join, JoinType, LogicalPlan, Projection, Union};
+use datafusion::logical_expr::{Cast, Distinct, Expr, Join, JoinType, LogicalPlan, Projection, Union};
 use std::sync::Arc;
 
 /// Kinds of types that have a common one.
@@ -21,6 +23,7 @@ enum Kind {
     Text,
     Time,
     Label(EnumType),
+    Row(CompositeType),
 }
 
 /// The plan with its literals typed. Errors: 42804, and those of literals that are no value of their type.
@@ -98,6 +101,7 @@ fn typed(operation: &str, inputs: &[Arc<LogicalPlan>]) -> Result<Vec<Arc<Logical
         }
         let data_type = types::from_arrow(first);
         if matches!(data_type, DataType::Text) {
+            unpad(&mut inputs, n)?;
             continue;
         }
         for input in &mut inputs {
@@ -121,6 +125,27 @@ fn typed(operation: &str, inputs: &[Arc<LogicalPlan>]) -> Result<Vec<Arc<Logical
         }
     }
     Ok(inputs)
+}
+
+/// The type of a column is the first operand's: what is padded in others is a text without its padding beside it.
+fn unpad(inputs: &mut [Arc<LogicalPlan>], n: usize) -> Result<()> {
+    let shown = |plan: &LogicalPlan| types::shown_type(plan.schema().field(n));
+    let is_padded = |plan: &LogicalPlan| matches!(shown(plan), DataType::Char { .. });
+    let first = inputs.iter().find(|input| literal(input, n).is_none());
+    if first.is_none_or(|first| is_padded(first.as_ref())) {
+        return Ok(());
+    }
+    for input in inputs {
+        if !is_padded(input.as_ref()) {
+            continue;
+        }
+        let mut exprs = columns(input);
+        let (qualifier, field) = input.schema().qualified_field(n);
+        let text = Expr::Cast(Cast::new(Box::new(exprs[n].clone()), field.data_type().clone()));
+        exprs[n] = text.alias_qualified(qualifier.cloned(), field.name());
+        *input = Arc::new(LogicalPlan::Projection(Projection::try_new(exprs, input.clone())?));
+    }
+    Ok(())
 }
 
 /// A literal of numeric keeps its own digits.
@@ -182,8 +207,10 @@ fn refuse(operation: &str, a: DataType, b: DataType) -> Result<()> {
         DataType::Date | DataType::Timestamp | DataType::TimestampTz => Some(Kind::Time),
         DataType::Time | DataType::Interval | DataType::Json | DataType::Jsonb => None,
         DataType::Uuid | DataType::Bytea | DataType::Array(_) | DataType::Inet => None,
+        DataType::Cidr | DataType::MacAddr | DataType::MacAddr8 | DataType::TimeTz => None,
         DataType::TsVector | DataType::TsQuery => None,
         DataType::Enum(of) => Some(Kind::Label(of)),
+        DataType::Composite(of) => Some(Kind::Row(of)),
     };
     let is_moment = |t| t == DataType::TimestampTz;
     match (kind(a), kind(b)) {
@@ -192,6 +219,12 @@ fn refuse(operation: &str, a: DataType, b: DataType) -> Result<()> {
         {
             let told = format!("{operation} with moments on one side only, in a time zone other than UTC");
             Err(external(SqlError::unsupported(told).hint("Cast both sides to one type.")))
+        }
+        (None, None)
+            if [(DataType::Inet, DataType::Cidr), (DataType::Cidr, DataType::Inet)].contains(&(a, b)) =>
+        {
+            let told = format!("{operation} of inet and cidr");
+            Err(external(SqlError::unsupported(told).hint("Cast both sides to inet.")))
         }
         (Some(of_a), Some(of_b)) if of_a != of_b => {
             let (a, b) = (sql::lower::expr::type_name(a), sql::lower::expr::type_name(b));

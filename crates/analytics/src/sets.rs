@@ -1,9 +1,10 @@
-//! `generate_series` as a list of values, which the planner's `unnest` makes rows of: in select lists, of moments, and over
-//! columns of other tables. A series of constants behind FROM stays a table function, which makes its rows in batches.
+//! `generate_series` as a list of values, which the planner's `unnest` makes rows of: in select lists, of moments and
+//! numerics, and over columns of other tables. A series of constants behind FROM stays a table function, which makes its rows in batches.
 
 use super::fields::call_name;
 use super::rowwise::{Cell, Column};
 use super::types;
+use base::decimal::Decimal;
 use base::error::SqlResult;
 use base::interval::Interval;
 use base::zone::Zone;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 pub(super) const SERIES: &str = "generate_series";
 pub(super) const SERIES_LIST: &str = "meridian_series";
 
-/// Moments that one call makes at most. How many numbers it makes is known before, and their memory reserved.
+/// Moments and numerics that one call makes at most. How many numbers it makes is known before, and their memory reserved.
 pub(super) const MOMENTS_MAX: usize = 1_000_000;
 
 /// The function for a planner.
@@ -100,6 +101,14 @@ fn element_of(arguments: &[Arrow]) -> SqlResult<DataType> {
     if arguments.iter().all(is_whole) {
         return Ok(if arguments.iter().all(is_small) { DataType::Integer } else { DataType::BigInt });
     }
+    let scale = |t: &Arrow| match t {
+        Arrow::Decimal128(_, scale) => u8::try_from(*scale).ok(),
+        other => is_whole(other).then_some(0),
+    };
+    let scales: Option<Vec<u8>> = arguments.iter().map(scale).collect();
+    if let Some(scale) = scales.filter(|_| arguments.len() < 4).and_then(|scales| scales.into_iter().max()) {
+        return Ok(DataType::Numeric { precision: 38, scale });
+    }
     let is_moment = |t: &Arrow| matches!(t, Arrow::Timestamp(..) | Arrow::Date32);
     let is_step = |t: &Arrow| matches!(t, Arrow::Interval(_) | Arrow::Duration(_) | Arrow::Null);
     match arguments {
@@ -126,23 +135,31 @@ fn element_of(arguments: &[Arrow]) -> SqlResult<DataType> {
     }
 }
 
-/// Appends the values of a series. Errors: 22023 for a step of nothing, 54000 for too many values.
+/// Appends the values of a series; numerics without their point. Errors: 22023 for a step of nothing, 54000 for too many
+/// values, 0A000 for numerics of more than 18 digits.
 fn put(cells: &[Cell], element: DataType, values: &mut Vec<i64>) -> SqlResult<()> {
     let too_many = || {
-        let told = format!("series of moments have at most {MOMENTS_MAX} values for some thousands of rows");
+        let told = format!(
+            "series of moments and numerics have at most {MOMENTS_MAX} values for some thousands of rows"
+        );
         SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, told)
     };
     let no_step = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero");
-    if matches!(element, DataType::Integer | DataType::BigInt) {
-        let number = |n: usize| match cells.get(n) {
-            Some(Cell::Plain(Datum::Int(number))) => *number,
-            _ => 1,
+    if matches!(element, DataType::Integer | DataType::BigInt | DataType::Numeric { .. }) {
+        let number = |n: usize| match (cells.get(n), element) {
+            (cell, DataType::Numeric { scale, .. }) => units(cell, scale),
+            (Some(Cell::Plain(Datum::Int(number))), _) => Ok(*number),
+            _ => Ok(1),
         };
-        let (mut at, to, step) = (number(0), number(1), number(2));
+        let (mut at, to, step) = (number(0)?, number(1)?, number(2)?);
         if step == 0 {
             return Err(no_step());
         }
+        let is_bounded = matches!(element, DataType::Numeric { .. });
         while if step > 0 { at <= to } else { at >= to } {
+            if is_bounded && values.len() >= MOMENTS_MAX {
+                return Err(too_many());
+            }
             values.push(at);
             let Some(next) = at.checked_add(step) else { break };
             at = next;
@@ -169,12 +186,26 @@ fn put(cells: &[Cell], element: DataType, values: &mut Vec<i64>) -> SqlResult<()
     Ok(())
 }
 
-/// Whole numbers, or moments in µs since 2000-01-01.
+/// A number at a scale, without its point; the step is 1 if there is none. Errors: 0A000 for more than 18 digits.
+fn units(cell: Option<&Cell>, scale: u8) -> SqlResult<i64> {
+    let number = match cell {
+        Some(Cell::Plain(value @ (Datum::Int(_) | Datum::Decimal(_)))) => value.decimal(),
+        _ => Decimal::new(1, 0),
+    };
+    let units = number.rescale(scale).and_then(|number| i64::try_from(number.units()).ok());
+    units.ok_or_else(|| SqlError::unsupported("generate_series of numerics with more than 18 digits"))
+}
+
+/// Whole numbers, numerics without their point, or moments in µs since 2000-01-01.
 fn array_of(element: DataType, values: Vec<i64>) -> ArrayRef {
     match element {
         DataType::BigInt => Arc::new(Int64Array::from(values)),
         // Between bounds that are integers.
         DataType::Integer => Arc::new(Int32Array::from_iter_values(values.into_iter().map(|n| n as i32))),
+        numerics @ DataType::Numeric { scale, .. } => {
+            let value = |units: i64| Datum::Decimal(Decimal::new(units.into(), scale));
+            colstore::array_of(numerics, &values.into_iter().map(value).collect::<Vec<Datum>>())
+        }
         moments => {
             let values: Vec<Datum> = values.into_iter().map(Datum::Timestamp).collect();
             colstore::array_of(moments, &values)
@@ -226,6 +257,22 @@ mod tests {
         assert!(of(3, 1, 1).unwrap().is_empty());
         assert_eq!(of(i64::MAX - 1, i64::MAX, 1).unwrap().len(), 2);
         assert_eq!(of(1, 2, 0).unwrap_err().state, SqlState::INVALID_PARAMETER_VALUE);
+    }
+
+    #[test]
+    fn numerics_go_by_their_digits() {
+        let of = |texts: &[&str]| {
+            let cell = |text: &&str| Cell::Plain(Datum::Decimal(Decimal::parse(text).expect("a number")));
+            let cells: Vec<Cell> = texts.iter().map(cell).collect();
+            series(&cells, DataType::Numeric { precision: 38, scale: 2 })
+        };
+        assert_eq!(of(&["1", "2", "0.25"]).unwrap(), [100, 125, 150, 175, 200]);
+        assert_eq!(of(&["1.5", "3"]).unwrap(), [150, 250]);
+        assert_eq!(of(&["1", "2", "0.0"]).unwrap_err().state, SqlState::INVALID_PARAMETER_VALUE);
+        assert_eq!(of(&["1", "99999.0", "0.01"]).unwrap_err().state, SqlState::PROGRAM_LIMIT_EXCEEDED);
+        assert_eq!(of(&["1", "1e18"]).unwrap_err().state, SqlState::FEATURE_NOT_SUPPORTED);
+        let types = [Arrow::Int32, Arrow::Decimal128(5, 2), Arrow::Decimal128(3, 1)];
+        assert_eq!(element_of(&types), Ok(DataType::Numeric { precision: 38, scale: 2 }));
     }
 
     #[test]

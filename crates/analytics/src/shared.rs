@@ -109,7 +109,13 @@ pub(super) fn once(plan: &LogicalPlan, number: usize) -> LogicalPlan {
 
 /// Whether a plan is one of several places whose rows are computed together.
 pub(super) fn is_shared(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::Extension(extension) if extension.node.as_any().is::<SharedPlan>())
+    input(plan).is_some()
+}
+
+/// What such a place computes.
+pub(super) fn input(plan: &LogicalPlan) -> Option<&LogicalPlan> {
+    let LogicalPlan::Extension(extension) = plan else { return None };
+    extension.node.as_any().downcast_ref::<SharedPlan>().map(|shared| shared.input.as_ref())
 }
 
 /// Aggregates over something, the same whenever they are computed.

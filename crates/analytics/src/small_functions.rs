@@ -60,13 +60,6 @@ pub(super) fn install(context: &SessionContext) {
             compute: quote_nullable,
         },
         Small { name: "format", signature: many(), returns: TEXT, is_strict: false, compute: format_text },
-        Small {
-            name: "width_bucket",
-            signature: any(4),
-            returns: INTEGER,
-            is_strict: true,
-            compute: width_bucket,
-        },
         Small { name: "age", signature: any(2), returns: Span, is_strict: true, compute: age },
         Small {
             name: "num_nulls",
@@ -317,35 +310,6 @@ fn argument(cells: &[Cell], at: i64) -> SqlResult<Option<&str>> {
             SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "too few arguments for format()")
         })?,
     )
-}
-
-/// Which of some equal parts of a range a number lies in. Errors: 2201G for a range that has none.
-fn width_bucket(cells: &[Cell]) -> SqlResult<Cell> {
-    let number = |n: usize| match &cells[n] {
-        Cell::Plain(value) => value.as_f64().ok_or_else(|| no_such("function width_bucket")),
-        Cell::Span(_) => Err(no_such("function width_bucket")),
-    };
-    let wrong = |message: &str| SqlError::new(SqlState(*b"2201G"), message);
-    let (operand, low, high, count) = (number(0)?, number(1)?, number(2)?, number(3)?);
-    if count < 1.0 {
-        return Err(wrong("count must be greater than zero"));
-    }
-    if operand.is_nan() || low.is_nan() || high.is_nan() {
-        return Err(wrong("operand, lower bound, and upper bound cannot be NaN"));
-    }
-    if low.is_infinite() || high.is_infinite() {
-        return Err(wrong("lower and upper bounds must be finite"));
-    }
-    if low == high {
-        return Err(wrong("lower bound cannot equal upper bound"));
-    }
-    let share = (operand - low) / (high - low);
-    let bucket = match share {
-        s if s < 0.0 => 0.0,
-        s if s >= 1.0 => count + 1.0,
-        s => ((s * count).floor() + 1.0).min(count),
-    };
-    Ok(Cell::Plain(Datum::Int(bucket as i64)))
 }
 
 fn moment(cell: &Cell) -> SqlResult<i64> {

@@ -22,6 +22,7 @@ mod primary_keys;
 mod privileges;
 mod questions;
 mod reflection;
+mod routine_names;
 mod routines;
 mod settings;
 mod sizes;

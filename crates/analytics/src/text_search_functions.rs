@@ -1,4 +1,4 @@
-//! Functions of full-text search over columns: each computes what [`sql::text_search`] makes of its arguments' types, one
+//! Functions of full-text search and of addresses over columns: each computes what [`sql::calls`] makes of its arguments' types, one
 //! row at a time, as rows do.
 
 use super::fields::call_name;
@@ -6,23 +6,28 @@ use super::types;
 use base::error::SqlResult;
 use base::expr::Expr as Scalar;
 use base::{DataType, Datum, SqlError, SqlState};
-use datafusion::arrow::datatypes::{DataType as Arrow, FieldRef};
+use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionContext;
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use sql::text_search;
+use sql::{calls, text_search};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Makes the functions known.
 pub(super) fn install(context: &SessionContext) {
-    for name in text_search::names() {
+    for name in calls::names() {
         let signature = Signature::variadic_any(Volatility::Immutable);
         context.register_udf(ScalarUDF::new_from_impl(SearchCall { name, signature }));
     }
+    let of_addresses =
+        SearchCall { name: "trunc", signature: Signature::user_defined(Volatility::Immutable) };
+    let shared = Shared { of_numbers: datafusion::functions::math::trunc(), of_addresses };
+    context.register_udf(ScalarUDF::new_from_impl(shared));
 }
 
 #[derive(Debug)]
@@ -65,7 +70,7 @@ impl SearchCall {
             _ => Some(*shown),
         });
         let given: Vec<Option<DataType>> = given.collect();
-        let call = text_search::function(self.name, &given).ok_or_else(|| self.missing(&types))?;
+        let call = calls::function(self.name, &given).ok_or_else(|| self.missing(&types))?;
         let columns = types.iter().zip(call.wanted()).enumerate().map(|(n, (own, wanted))| {
             let column = Scalar::Column(n);
             match *own == wanted {
@@ -98,7 +103,7 @@ impl ScalarUDFImpl for SearchCall {
         call_name(self.name, arguments)
     }
     fn return_type(&self, _: &[Arrow]) -> Result<Arrow> {
-        let returns = text_search::returned(self.name).unwrap_or(DataType::Text);
+        let returns = calls::returned(self.name).unwrap_or(DataType::Text);
         Ok(colstore::arrow_type(returns))
     }
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
@@ -131,6 +136,57 @@ impl ScalarUDFImpl for SearchCall {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
             false => ColumnarValue::Array(made),
         })
+    }
+}
+
+/// A function that numbers have, too: the library's of those, and ours of addresses.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Shared {
+    of_numbers: Arc<ScalarUDF>,
+    of_addresses: SearchCall,
+}
+
+/// Whether the first argument is an address.
+fn is_of_address(argument: Option<&Arrow>) -> bool {
+    matches!(argument, Some(Arrow::FixedSizeBinary(_)))
+}
+
+impl ScalarUDFImpl for Shared {
+    fn name(&self) -> &str {
+        self.of_addresses.name
+    }
+    fn signature(&self) -> &Signature {
+        &self.of_addresses.signature
+    }
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        call_name(self.name(), arguments)
+    }
+    fn coerce_types(&self, types: &[Arrow]) -> Result<Vec<Arrow>> {
+        if is_of_address(types.first()) {
+            return Ok(types.to_vec());
+        }
+        let fields: Vec<FieldRef> =
+            types.iter().map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
+        let taken = fields_with_udf(&fields, self.of_numbers.as_ref())?;
+        Ok(taken.iter().map(|field| field.data_type().clone()).collect())
+    }
+    fn return_type(&self, types: &[Arrow]) -> Result<Arrow> {
+        match types {
+            [address] if is_of_address(Some(address)) => Ok(address.clone()),
+            types => self.of_numbers.return_type(types),
+        }
+    }
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        match is_of_address(arguments.arg_fields.first().map(|field| field.data_type())) {
+            true => self.of_addresses.return_field_from_args(arguments),
+            false => self.of_numbers.return_field_from_args(arguments),
+        }
+    }
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match is_of_address(arguments.arg_fields.first().map(|field| field.data_type())) {
+            true => self.of_addresses.invoke_with_args(arguments),
+            false => self.of_numbers.invoke_with_args(arguments),
+        }
     }
 }
 

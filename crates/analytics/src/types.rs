@@ -4,8 +4,9 @@ use base::decimal::Decimal;
 use base::element::Element;
 use base::enumeration::EnumType;
 use base::error::SqlResult;
-use base::inet::Inet;
+use base::inet::{self, Inet};
 use base::schema::Table;
+use base::timetz::TimeTz;
 use base::{DataType, Datum, SqlError};
 use bytes::BytesMut;
 use datafusion::arrow::array::*;
@@ -229,8 +230,21 @@ fn append_column(array: &dyn Array, data_type: DataType, rows: &mut [Vec<Datum>]
             Datum::Json(std::str::from_utf8(v).unwrap_or("null").into())
         }),
         Arrow::Time64(TimeUnit::Microsecond) => each!(Time64MicrosecondArray, Datum::Time),
+        Arrow::Time64(TimeUnit::Nanosecond) => {
+            each!(Time64NanosecondArray, |v| Datum::TimeTz(TimeTz::of_packed(v)))
+        }
         Arrow::Interval(IntervalUnit::MonthDayNano) => {
             each!(IntervalMonthDayNanoArray, |v| Datum::Interval(colstore::from_arrow_interval(v)))
+        }
+        Arrow::Struct(_) if matches!(data_type, DataType::Composite(_)) => {
+            let values = array.as_struct();
+            let bytes = values.column(0).as_binary::<i32>();
+            for (i, row) in rows.iter_mut().enumerate() {
+                row.push(match values.is_null(i) {
+                    true => Datum::Null,
+                    false => Datum::Array(colstore::row_values(bytes.value(i)).into()),
+                });
+            }
         }
         Arrow::List(_) if let DataType::Array(of) = data_type => {
             let lists = array.as_list::<i32>();
@@ -245,7 +259,7 @@ fn append_column(array: &dyn Array, data_type: DataType, rows: &mut [Vec<Datum>]
             each!(BinaryViewArray, |v: &[u8]| Datum::text(std::str::from_utf8(v).unwrap_or_default()))
         }
         Arrow::FixedSizeBinary(_) => each!(FixedSizeBinaryArray, |v: &[u8]| match data_type {
-            DataType::Inet => Inet::of_key(v).map_or(Datum::Null, Datum::Inet),
+            of if inet::width(of).is_some() => Inet::of_packed(v).map_or(Datum::Null, Datum::Inet),
             DataType::Uuid => Datum::Uuid(v.try_into().expect("16 bytes")),
             _ => Datum::Bytes(v.into()),
         }),

@@ -32,6 +32,7 @@ pub(super) use mentions::named_in;
 use plain::Use;
 use push::Domain;
 use repeatable::Repeatable;
+pub(super) use repeatable::is_same_if_computed_once;
 use std::sync::Arc;
 
 /// The plan without such subqueries, and whether there were any. Those that stay are left to be refused.

@@ -27,10 +27,11 @@ pub(super) fn functions() -> [ScalarUDF; 3] {
     ]
 }
 
-/// A moment without a zone is one at the place; anything else is one with a zone first.
+/// A moment without a zone is one at the place, and a time of day keeps its offset; anything else is one with a zone first.
 fn returned(at: &DataType) -> DataType {
     match at {
         DataType::Timestamp(_, None) => colstore::arrow_type(base::DataType::TimestampTz),
+        DataType::Time64(_) => colstore::arrow_type(base::DataType::TimeTz),
         _ => DataType::Timestamp(TimeUnit::Microsecond, None),
     }
 }

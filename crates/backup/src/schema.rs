@@ -62,6 +62,7 @@ impl Schema {
             }
         }
         schema.before.extend(types(client).await?.into_iter().map(plain));
+        schema.before.extend(composites(client).await?.into_iter().map(plain));
         schema.before.extend(domains(client).await?.into_iter().map(plain));
         let sequences = sequences::sequences(client).await?;
         schema.before.extend(sequences.iter().filter_map(Sequence::made).map(plain));
@@ -224,6 +225,29 @@ async fn types(client: &Client) -> anyhow::Result<Vec<String>> {
         format!("CREATE TYPE {}.{} AS ENUM ({})", quoted(&schema), quoted(&name), labels.join(", "))
     };
     Ok(labels.into_iter().map(made).collect())
+}
+
+/// Composite types, in the order in which they were made: attributes may be of earlier ones.
+async fn composites(client: &Client) -> anyhow::Result<Vec<String>> {
+    let sql = format!(
+        "SELECT n.nspname, t.typname, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod) \
+         FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
+         LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = t.typrelid \
+         WHERE t.typtype = 'c' AND {OURS} ORDER BY t.oid, a.attnum"
+    );
+    let mut made: Vec<(String, Vec<String>)> = Vec::new();
+    for row in texts(client, &sql).await? {
+        let [Some(schema), Some(name), attribute, of] = &row[..] else { bail!("a type has no name") };
+        let name = format!("{}.{}", quoted(schema), quoted(name));
+        if made.last().is_none_or(|(last, _)| *last != name) {
+            made.push((name, Vec::new()));
+        }
+        if let (Some((_, attributes)), Some(attribute), Some(of)) = (made.last_mut(), attribute, of) {
+            attributes.push(format!("{} {of}", quoted(attribute)));
+        }
+    }
+    let made = made.into_iter();
+    Ok(made.map(|(name, attributes)| format!("CREATE TYPE {name} AS ({})", attributes.join(", "))).collect())
 }
 
 /// Domains, with their conditions.

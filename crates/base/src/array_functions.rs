@@ -26,6 +26,8 @@ pub enum ArrayFunction {
     Dimensions,
     /// `trim_array(array, count)`: without so many elements at its end.
     Trim,
+    /// `(array, number)`: the element of that number, from 1; NULL beyond them. Of a row, an attribute.
+    Element,
 }
 
 /// A function's value; arguments may be null. Errors: 2202E for more elements to trim than there are.
@@ -65,6 +67,10 @@ pub(crate) fn call(function: ArrayFunction, arguments: &[Datum]) -> SqlResult<Da
                 SqlError::new(SqlState(*b"2202E"), told)
             })?;
             made(list[..list.len() - count].to_vec())
+        }
+        (F::Element, [Datum::Array(list), Datum::Int(number)]) => {
+            let at = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1));
+            at.and_then(|at| list.get(at)).cloned().unwrap_or_default()
         }
         _ => Datum::Null,
     })

@@ -21,7 +21,7 @@ use std::ops::RangeInclusive;
 /// and predicates. 7: catalogs carry domains. 8: catalogs carry functions and procedures. 9: catalogs carry databases, tables
 /// triggers; indexes are entered by programs. 10: roles and databases carry settings. 11: tables and views carry partitions,
 /// and epochs with a change of the catalog are merged in another way. 12: what older versions lack has its default.
-pub const VERSION: u8 = 12;
+pub const VERSION: u8 = 13;
 
 /// The oldest version that [`decode`] reads.
 pub const OLDEST: u8 = 11;

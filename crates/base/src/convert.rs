@@ -6,6 +6,9 @@
 use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::inet::Inet;
+use crate::timetz::TimeTz;
+use crate::zone::Zone;
 use crate::{DataType, Datum, text_bounds};
 
 /// Where a cast may stand.
@@ -51,7 +54,10 @@ pub fn castable(from: DataType, to: DataType) -> Castable {
         (_, b) if is_text(b) => Castable::Assignment,
         (Boolean, Integer) | (Integer, Boolean) => Castable::Explicit,
         (Array(a), Array(b)) => castable(a.data_type(), b.data_type()),
-        (Time, Interval) => Castable::Implicit,
+        (Time, Interval | TimeTz) | (Cidr, Inet) | (MacAddr, MacAddr8) | (MacAddr8, MacAddr) => {
+            Castable::Implicit
+        }
+        (Inet, Cidr) | (TimestampTz, TimeTz) | (TimeTz, Time) => Castable::Assignment,
         (Timestamp | TimestampTz, Time) | (Interval, Time) | (Json, Jsonb) | (Jsonb, Json) => {
             Castable::Assignment
         }
@@ -110,7 +116,7 @@ pub fn cast(value: Datum, from: DataType, to: DataType) -> SqlResult<Datum> {
             let text = match &value {
                 Datum::Bool(b) => if *b { "true" } else { "false" }.to_string(),
                 // A cast says the prefix even where it is the whole address.
-                Datum::Inet(address) => format!("{}/{}", address.host(), address.prefix_bits()),
+                Datum::Inet(_) if from == Inet => crate::text::display_as(&value, Cidr),
                 _ => crate::text::display_as(&value, from),
             };
             text_bounds::check(text.len())?;
@@ -129,6 +135,9 @@ pub fn cast(value: Datum, from: DataType, to: DataType) -> SqlResult<Datum> {
         (Datum::Time(us), Interval) => {
             Ok(Datum::Interval(crate::interval::Interval { us: *us, ..Default::default() }))
         }
+        (Datum::TimeTz(time), Time) => Ok(Datum::Time(time.us())),
+        (Datum::Time(_) | Datum::Timestamp(_), TimeTz) => of_clock(&value, Zone::Utc).map(Datum::TimeTz),
+        (Datum::Inet(address), MacAddr | MacAddr8) => hardware(*address, to),
         (Datum::Text(_), Jsonb) => crate::text::parse(&crate::text::display(&value), Jsonb),
         (Datum::Json(text), Json) => Ok(Datum::Text(text.clone())),
         (Datum::Json(text), t) if t != Jsonb => crate::json::cast_scalar(text, t),
@@ -149,6 +158,32 @@ pub fn cast(value: Datum, from: DataType, to: DataType) -> SqlResult<Datum> {
         _ if castable(from, to) == Castable::No => Err(cannot_cast(&name(from), &name(to))),
         _ => to.coerce(value),
     }
+}
+
+/// What the clocks of a zone show, of a moment or a time of day. Errors: 0A000 for a time in a zone whose offset depends on
+/// the day.
+pub(crate) fn of_clock(value: &Datum, zone: Zone) -> SqlResult<TimeTz> {
+    match value {
+        Datum::Timestamp(us) => Ok(TimeTz::of_moment(*us, zone)),
+        Datum::Time(us) => TimeTz::of_clock(*us, zone),
+        other => Err(cannot_cast(other.kind(), "time with time zone")),
+    }
+}
+
+/// An address of hardware with six octets or with eight, between which are FF and FE then. Errors: 22003 for eight others.
+fn hardware(address: Inet, to: DataType) -> SqlResult<Datum> {
+    let made = match (address.octets(), to) {
+        ([a, b, c, d, e, f], DataType::MacAddr8) => Inet::of_hardware(&[*a, *b, *c, 0xff, 0xfe, *d, *e, *f]),
+        ([a, b, c, 0xff, 0xfe, d, e, f], DataType::MacAddr) => Inet::of_hardware(&[*a, *b, *c, *d, *e, *f]),
+        (octets, _) if octets.len() == 8 && to == DataType::MacAddr => {
+            let told = "macaddr8 data out of range to convert to macaddr";
+            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, told).hint(
+                "Only addresses that have FF and FE as values in the 4th and 5th bytes from the left, for example xx:xx:xx:ff:fe:xx:xx:xx, are eligible to be converted from macaddr8 to macaddr.",
+            ));
+        }
+        _ => Some(address),
+    };
+    to.coerce(Datum::Inet(made.unwrap_or(address)))
 }
 
 /// µs since 2000 at which a day begins. Errors: 22008.

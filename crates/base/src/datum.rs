@@ -3,12 +3,14 @@
 //! A [`Datum`] knows its kind but not its column's limits (`varchar(n)`, `numeric(p,s)`, `smallint`):
 //! [`DataType::coerce`] applies those, with PostgreSQL's errors.
 
+use crate::composite::CompositeType;
 use crate::decimal::Decimal;
 use crate::element::Element;
 use crate::enumeration::EnumType;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::inet::Inet;
 use crate::interval::Interval;
+use crate::timetz::TimeTz;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -60,6 +62,16 @@ pub enum DataType {
     TsVector,
     /// A query of full-text search.
     TsQuery,
+    /// A network: an address of which nothing lies behind the prefix.
+    Cidr,
+    /// An address of hardware, of six octets.
+    MacAddr,
+    /// The same of eight.
+    MacAddr8,
+    /// Of day, with an offset from UTC.
+    TimeTz,
+    /// Made by CREATE TYPE … AS (…); a value is the array of its attributes' values.
+    Composite(CompositeType),
 }
 
 /// One value.
@@ -86,7 +98,9 @@ pub enum Datum {
     /// The canonical text of a `jsonb` value. A `json` value is a text.
     Json(Arc<str>),
     Array(Arc<[Datum]>),
+    /// inet and cidr, macaddr and macaddr8.
     Inet(Inet),
+    TimeTz(TimeTz),
 }
 
 impl Datum {
@@ -146,7 +160,12 @@ impl Datum {
             Datum::Time(_) => DataType::Time,
             Datum::Interval(_) => DataType::Interval,
             Datum::Json(_) => DataType::Jsonb,
-            Datum::Inet(_) => DataType::Inet,
+            Datum::Inet(address) => match address.octets().len() {
+                6 => DataType::MacAddr,
+                8 => DataType::MacAddr8,
+                _ => DataType::Inet,
+            },
+            Datum::TimeTz(_) => DataType::TimeTz,
             Datum::Array(elements) => {
                 DataType::Array(Element::of(elements.iter().find_map(Datum::own_type)?)?)
             }
@@ -168,7 +187,9 @@ impl Datum {
             Datum::Time(_) => "time",
             Datum::Interval(_) => "interval",
             Datum::Json(_) => "jsonb",
+            Datum::Inet(address) if address.is_hardware() => "macaddr",
             Datum::Inet(_) => "inet",
+            Datum::TimeTz(_) => "timetz",
             Datum::Array(_) => "array",
         }
     }
@@ -193,6 +214,7 @@ impl Datum {
             (Timestamp(a), Date(b)) => a.cmp(&i64::from(*b).saturating_mul(US_PER_DAY)),
             (Uuid(a), Uuid(b)) => a.cmp(b),
             (Inet(a), Inet(b)) => a.cmp(b),
+            (TimeTz(a), TimeTz(b)) => a.cmp(b),
             (Bytes(a), Bytes(b)) => a.cmp(b),
             (Time(a), Time(b)) => a.cmp(b),
             (Interval(a), Interval(b)) => a.length_us().cmp(&b.length_us()),
@@ -300,8 +322,13 @@ impl DataType {
             DataType::Inet => "inet".into(),
             DataType::TsVector => "tsvector".into(),
             DataType::TsQuery => "tsquery".into(),
+            DataType::Cidr => "cidr".into(),
+            DataType::MacAddr => "macaddr".into(),
+            DataType::MacAddr8 => "macaddr8".into(),
+            DataType::TimeTz => "time with time zone".into(),
             DataType::Array(of) => format!("{}[]", of.data_type().name()),
             DataType::Enum(of) => of.name(),
+            DataType::Composite(of) => of.name(),
         }
     }
 
@@ -349,7 +376,13 @@ impl DataType {
                 Datum::Timestamp(crate::convert::midnight(d)?)
             }
             (DataType::Uuid, v @ Datum::Uuid(_)) => v,
-            (DataType::Inet, v @ Datum::Inet(_)) => v,
+            (DataType::Inet, Datum::Inet(address)) if !address.is_hardware() => Datum::Inet(address),
+            (DataType::Cidr, Datum::Inet(address)) if !address.is_hardware() => {
+                Datum::Inet(address.network())
+            }
+            (DataType::MacAddr, Datum::Inet(address)) if address.octets().len() == 6 => Datum::Inet(address),
+            (DataType::MacAddr8, Datum::Inet(address)) if address.octets().len() == 8 => Datum::Inet(address),
+            (DataType::TimeTz, v @ Datum::TimeTz(_)) => v,
             (DataType::Bytea, v @ Datum::Bytes(_)) => v,
             (DataType::Time, v @ Datum::Time(_)) => v,
             (DataType::Interval, v @ Datum::Interval(_)) => v,
@@ -365,6 +398,7 @@ impl DataType {
                 let fitted = elements.iter().map(|element| of.coerce(element.clone()));
                 Datum::Array(fitted.collect::<SqlResult<Vec<_>>>()?.into())
             }
+            (DataType::Composite(of), Datum::Array(values)) => of.coerce(&values)?,
             (_, v) => return Err(self.mismatch(&v)),
         };
         Ok(value)

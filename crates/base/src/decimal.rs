@@ -92,7 +92,7 @@ impl Decimal {
     }
 
     /// Weight and value of the first group of four digits that is not zero; groups are counted from the point.
-    fn leading_group(self) -> (i32, u128) {
+    pub(crate) fn leading_group(self) -> (i32, u128) {
         let units = self.units.unsigned_abs();
         if units == 0 {
             return (0, 0);
@@ -157,6 +157,14 @@ impl Decimal {
     pub fn checked_rem(self, other: Decimal) -> Option<Decimal> {
         let (a, b, scale) = self.aligned(other)?;
         Some(Decimal { units: a.checked_rem(b)?, scale })
+    }
+    /// The same value without zeros at its end behind the point.
+    pub fn trimmed(self) -> Decimal {
+        let (mut units, mut scale) = (self.units, self.scale);
+        while scale > 0 && units % 10 == 0 {
+            (units, scale) = (units / 10, scale - 1);
+        }
+        Decimal { units, scale }
     }
     pub fn negated(self) -> Decimal {
         Decimal { units: -self.units, scale: self.scale }

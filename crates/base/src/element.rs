@@ -18,7 +18,7 @@ enum Kind {
 }
 
 /// Types without limits, by their tags. Stored: new ones come at the end.
-const PLAIN: [DataType; 19] = [
+const PLAIN: [DataType; 23] = [
     DataType::Boolean,
     DataType::SmallInt,
     DataType::Integer,
@@ -38,6 +38,10 @@ const PLAIN: [DataType; 19] = [
     DataType::Inet,
     DataType::TsVector,
     DataType::TsQuery,
+    DataType::Cidr,
+    DataType::MacAddr,
+    DataType::MacAddr8,
+    DataType::TimeTz,
 ];
 const NUMERIC: u8 = 100;
 const VARCHAR: u8 = 101;

@@ -4,6 +4,7 @@
 //! planned by the query layer. No volatile function is here: those are evaluated at the gateway and
 //! travel as constants.
 
+mod exact;
 mod folding;
 mod like;
 mod math;
@@ -13,6 +14,7 @@ mod times;
 use crate::array_functions::ArrayFunction;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::inet::NetworkFunction;
 use crate::json::JsonFunction;
 use crate::text_functions::TextFunction;
 use crate::text_search::SearchFunction;
@@ -94,7 +96,7 @@ pub enum Function {
     Sqrt,
     Exp,
     Ln,
-    /// To base 10.
+    /// To base 10; of two arguments to the first one.
     Log,
     /// `date_trunc(unit, moment)`.
     DateTrunc,
@@ -105,6 +107,8 @@ pub enum Function {
     Search(SearchFunction),
     /// Whether a hash partition takes in a row, of its modulus, its remainder and the row's keys.
     HashPartition,
+    /// Of addresses.
+    Network(NetworkFunction),
 }
 
 impl Expr {
@@ -419,6 +423,7 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
         Concat => return concat(&arguments),
         Json(function) => return crate::json::call(function, &arguments),
         Search(function) => return size::bounded(crate::text_search::call(function, &arguments)?),
+        Network(function) => return crate::inet::call(function, &arguments),
         Array(function) => return size::bounded(crate::array_functions::call(function, &arguments)?),
         HashPartition => return crate::partitioning::hash::call(&arguments),
         _ => {}
@@ -432,11 +437,9 @@ fn call(function: Function, mut arguments: Vec<Datum>) -> SqlResult<Datum> {
         (Abs, [Datum::Int(i)]) => Datum::Int(i.checked_abs().ok_or_else(|| overflow("bigint"))?),
         (Abs, [Datum::Float(f)]) => Datum::Float(f.abs()),
         (Abs, [Datum::Decimal(d)]) => Datum::Decimal(d.abs()),
-        (Power, [Datum::Float(a), Datum::Float(b)]) => Datum::Float(math::power(*a, *b)?),
-        (Power, [a @ (Datum::Decimal(_) | Datum::Int(_)), b @ (Datum::Decimal(_) | Datum::Int(_))]) => {
-            Datum::Decimal(math::decimal_power(a.decimal(), b.decimal())?)
+        (Power | Sqrt | Exp | Ln | Log, arguments) if let Some(value) = math::call(function, arguments)? => {
+            value
         }
-        (Sqrt | Exp | Ln | Log, [Datum::Float(f)]) => Datum::Float(math::of_one(function, *f)?),
         (Lower, [Datum::Text(s)]) => Datum::text(s.chars().map(lower).collect::<String>()),
         (Upper, [Datum::Text(s)]) => Datum::text(s.chars().map(upper).collect::<String>()),
         (Length, [Datum::Text(s)]) => Datum::Int(s.chars().count() as i64),

@@ -1,6 +1,8 @@
 //! Identifiers as SQL writes them: in quotes where they would be another name or none without them. How long they may be, and
 //! those that are made of others.
 
+use crate::error::{SqlError, SqlResult, SqlState};
+
 /// PostgreSQL 15's keywords but for those that any name may be.
 const RESERVED: &str = "all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case \
      cast char character check coalesce collate collation column concurrently constraint create cross \
@@ -43,6 +45,61 @@ fn begin(name: &str, bytes: usize) -> &str {
     &name[..end]
 }
 
+/// The names of a qualified one, as `parse_ident` has them: those without quotes in small letters. What follows them is
+/// skipped if it may be there (`is_strict` says that it may not).
+///
+/// Errors: 22023 for a text that is none.
+pub fn parts(text: &str, is_strict: bool) -> SqlResult<Vec<String>> {
+    let wrong = || {
+        let told = format!("string is not a valid identifier: \"{text}\"");
+        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, told)
+    };
+    let is_start = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
+    let is_space = |c: char| c.is_ascii_whitespace() || c == '\u{b}';
+    let mut rest = text.trim_start_matches(is_space);
+    let mut names = Vec::new();
+    loop {
+        let (name, behind) = if let Some(inside) = rest.strip_prefix('"') {
+            let (name, behind) =
+                in_quotes(inside).ok_or_else(|| wrong().detail("String has unclosed double quotes."))?;
+            if name.is_empty() {
+                return Err(wrong().detail("Quoted identifier must not be empty."));
+            }
+            (name, behind)
+        } else if rest.starts_with(is_start) {
+            let is_end = |c: char| !is_start(c) && !c.is_ascii_digit() && c != '$';
+            let (name, behind) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
+            (name.to_ascii_lowercase(), behind)
+        } else if rest.starts_with('.') {
+            return Err(wrong().detail("No valid identifier before \".\"."));
+        } else if names.is_empty() {
+            return Err(wrong());
+        } else {
+            return Err(wrong().detail("No valid identifier after \".\"."));
+        };
+        names.push(name);
+        let behind = behind.trim_start_matches(is_space);
+        match behind.strip_prefix('.') {
+            Some(next) => rest = next.trim_start_matches(is_space),
+            None if behind.is_empty() || !is_strict => return Ok(names),
+            None => return Err(wrong()),
+        }
+    }
+}
+
+/// What a quote begins, up to the quote that ends it, and what follows; `None` if nothing ends it.
+fn in_quotes(inside: &str) -> Option<(String, &str)> {
+    let mut name = String::new();
+    let mut rest = inside;
+    loop {
+        let (before, behind) = rest.split_once('"')?;
+        name.push_str(before);
+        let Some(more) = behind.strip_prefix('"') else { return Some((name, behind)) };
+        name.push('"');
+        rest = more;
+    }
+}
+
 /// A name made of others: `t_a_key`, or `t_pkey` where the second is empty. Where they are too long together, the longer of
 /// the first two loses its end, as in PostgreSQL.
 pub fn made(first: &str, second: &str, label: &str) -> String {
@@ -69,7 +126,7 @@ pub fn first_free([first, second, label]: [&str; 3], is_free: impl Fn(&str) -> b
 
 #[cfg(test)]
 mod tests {
-    use super::{BYTES_MAX, cut, first_free, made, quoted};
+    use super::{BYTES_MAX, cut, first_free, made, parts, quoted};
 
     #[test]
     fn a_name_is_cut_between_characters() {
@@ -88,6 +145,23 @@ mod tests {
         assert_eq!(made(&table, "c", "key"), format!("{}_c_key", "t".repeat(57)));
         let free = first_free([&table, "", "key"], |name| name.ends_with("key2"));
         assert_eq!(free, format!("{}_key2", "t".repeat(58)));
+    }
+
+    #[test]
+    fn a_qualified_name_has_parts() {
+        let split = |text| parts(text, true).map(|names| names.join("|")).map_err(|e| e.detail.clone());
+        assert_eq!(split(" First . \"Sec\"\"ond\" .t$1 "), Ok("first|Sec\"ond|t$1".into()));
+        assert_eq!(split("foo.boo[]"), Err(None));
+        assert_eq!(parts("foo.Boo[]", false).unwrap(), ["foo", "boo"]);
+        for (text, detail) in [
+            ("x.1", "No valid identifier after \".\"."),
+            ("a..b", "No valid identifier before \".\"."),
+            ("x.\"\"", "Quoted identifier must not be empty."),
+            ("\"x", "String has unclosed double quotes."),
+        ] {
+            assert_eq!(split(text), Err(Some(detail.to_string())), "{text}");
+        }
+        assert_eq!(split(" "), Err(None));
     }
 
     #[test]

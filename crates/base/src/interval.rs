@@ -2,6 +2,7 @@
 //!
 //! They are compared as if a month had 30 days and a day 24 hours, so that `1 month` equals `30 days`.
 
+mod fields;
 mod parts;
 
 use crate::convert;
@@ -9,6 +10,7 @@ use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::text::{civil, day_number};
+pub use fields::of_fields;
 pub use parts::{part, truncated};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -233,15 +235,15 @@ impl Sum {
     }
 }
 
+fn bad(text: &str) -> SqlError {
+    let told = format!("invalid input syntax for type interval: \"{text}\"");
+    SqlError::new(SqlState::INVALID_DATETIME_FORMAT, told)
+}
+
 /// Reads `1 year 2 mons -3 days 04:05:06.7`, `1.5 hours ago`, `1-2`, `3 4:05`, `P1Y2M3DT4H5M6S`; a number alone
 /// counts seconds. Errors: 22007, 22008.
 pub fn parse(text: &str) -> SqlResult<Interval> {
-    let bad = || {
-        SqlError::new(
-            SqlState::INVALID_DATETIME_FORMAT,
-            format!("invalid input syntax for type interval: \"{text}\""),
-        )
-    };
+    let bad = || bad(text);
     let beyond = || {
         SqlError::new(
             SqlState::DATETIME_FIELD_OVERFLOW,

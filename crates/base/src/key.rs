@@ -67,8 +67,9 @@ impl Key {
             }
             Datum::Text(s) => self.push_bytes(s.as_bytes()),
             Datum::Bytes(b) => self.push_bytes(b),
-            Datum::Inet(address) => self.push_bytes(&address.key()),
+            Datum::Inet(address) => self.push_bytes(&address.packed(false)),
             Datum::Time(us) => self.push_int(i128::from(*us)),
+            Datum::TimeTz(time) => self.push_int(i128::from(time.packed())),
             Datum::Interval(interval) => self.push_int(interval.length_us()),
             Datum::Json(text) => self.push_bytes(&crate::json::sort_key_of(text)),
             Datum::Array(elements) => {

@@ -6,7 +6,6 @@
 //! KEEPS: no two routines of one schema have one name and one list of argument types; a type here holds the description
 //! that the catalog has of it.
 
-use crate::enumeration::EnumType;
 use crate::roles::{Object, PUBLIC, Privileges, Rights, RoleChange};
 use crate::{DataType, TableId};
 use serde::{Deserialize, Serialize};
@@ -42,6 +41,9 @@ pub struct Routine {
     pub is_definer: bool,
     #[serde(deserialize_with = "crate::codec::since::<12, _, _>")]
     pub form: Form,
+    /// The last of [`Routine::parameters`] is an array of all arguments from there on (VARIADIC).
+    #[serde(deserialize_with = "crate::codec::since::<13, _, _>")]
+    pub is_variadic: bool,
 }
 
 /// COST and ROWS as they were written; nothing is estimated from them.
@@ -78,6 +80,8 @@ pub enum DeclaredArgument {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     In,
+    /// The last one that goes in, which is an array of all arguments from there on.
+    Variadic,
     InOut,
     Out,
     /// A column of RETURNS TABLE.
@@ -127,9 +131,26 @@ pub struct Parameter {
 /// A type of an argument or a result, without limits of length or digits, as PostgreSQL ignores them here.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TypeOf {
-    /// Of a domain, its base type.
+    /// Of a domain, its base type; it says nothing while the type is polymorphic.
     pub data_type: DataType,
     pub domain: Option<TableId>,
+    /// It stands for a type that a call decides.
+    #[serde(deserialize_with = "crate::codec::since::<13, _, _>")]
+    pub any: Option<Polymorphic>,
+}
+
+/// A type that stands for another one, which the arguments of a call decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Polymorphic {
+    Element,
+    /// The array of what [`Polymorphic::Element`] stands for.
+    Array,
+    NonArray,
+    Enum,
+    /// The type that all such arguments have in common.
+    Compatible,
+    CompatibleArray,
+    CompatibleNonArray,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -148,6 +169,9 @@ pub enum ResultOf {
     Table(Vec<(String, TypeOf)>),
     /// Several OUT arguments: one row of them.
     Record(Vec<(String, TypeOf)>),
+    /// RETURNS record: one row, or many, whose columns are listed where it is called.
+    OpenRecord,
+    SetOfOpenRecords,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -219,7 +243,10 @@ impl Routine {
 
     /// Whether it gives any number of rows.
     pub fn is_set(&self) -> bool {
-        matches!(self.result, ResultOf::SetOf(_) | ResultOf::SetOfRows(_) | ResultOf::Table(_))
+        matches!(
+            self.result,
+            ResultOf::SetOf(_) | ResultOf::SetOfRows(_) | ResultOf::Table(_) | ResultOf::SetOfOpenRecords
+        )
     }
 
     /// Arguments that a call has to give; those behind them have defaults.
@@ -272,6 +299,11 @@ impl Routine {
             all.extend(parameters.next().map(|parameter| parameter.as_argument(mode)));
         }
         all.extend(parameters.map(|parameter| parameter.as_argument(Mode::In)));
+        if self.is_variadic
+            && let Some(last) = all.iter_mut().rfind(|argument| argument.mode == Mode::In)
+        {
+            last.mode = Mode::Variadic;
+        }
         if let (ResultOf::Table(columns), false) = (&self.result, self.has_outputs()) {
             all.extend(columns.iter().map(|(name, of)| ArgumentOf {
                 mode: Mode::Column,
@@ -309,9 +341,18 @@ impl Routine {
     }
 
     /// The same with another description of a type.
-    pub(crate) fn retyped(&self, of: EnumType) -> Routine {
+    pub(crate) fn retyped(&self, of: DataType) -> Routine {
+        self.with_types(|known| known.data_type = known.data_type.retyped(of))
+    }
+
+    /// Whether a call decides some of its types.
+    pub fn is_polymorphic(&self) -> bool {
+        self.all_types().any(|of| of.any.is_some())
+    }
+
+    /// The same with other types.
+    pub fn with_types(&self, mut renew: impl FnMut(&mut TypeOf)) -> Routine {
         let mut next = self.clone();
-        let renew = |known: &mut TypeOf| known.data_type = known.data_type.retyped(of);
         next.parameters.iter_mut().for_each(|parameter| renew(&mut parameter.of));
         match &mut next.result {
             ResultOf::One(of) | ResultOf::SetOf(of) => renew(of),
@@ -344,18 +385,85 @@ impl Parameter {
 impl Mode {
     /// Whether a call gives a value for it.
     pub fn goes_in(self) -> bool {
-        matches!(self, Mode::In | Mode::InOut)
+        matches!(self, Mode::In | Mode::Variadic | Mode::InOut)
     }
 
     /// Whether it is a column of the result.
     pub fn goes_out(self) -> bool {
-        self != Mode::In
+        !matches!(self, Mode::In | Mode::Variadic)
     }
 }
 
 impl From<DataType> for TypeOf {
     fn from(data_type: DataType) -> TypeOf {
-        TypeOf { data_type, domain: None }
+        TypeOf { data_type, domain: None, any: None }
+    }
+}
+
+impl From<Polymorphic> for TypeOf {
+    fn from(any: Polymorphic) -> TypeOf {
+        TypeOf { data_type: DataType::Text, domain: None, any: Some(any) }
+    }
+}
+
+impl TypeOf {
+    /// The type, unless a call decides it.
+    pub fn known(self) -> Option<DataType> {
+        self.any.is_none().then_some(self.data_type)
+    }
+}
+
+impl Polymorphic {
+    /// All of them, with their names and object ids.
+    const ALL: [(Polymorphic, &'static str, u32); 7] = [
+        (Polymorphic::Element, "anyelement", 2283),
+        (Polymorphic::Array, "anyarray", 2277),
+        (Polymorphic::NonArray, "anynonarray", 2776),
+        (Polymorphic::Enum, "anyenum", 3500),
+        (Polymorphic::Compatible, "anycompatible", 5077),
+        (Polymorphic::CompatibleArray, "anycompatiblearray", 5078),
+        (Polymorphic::CompatibleNonArray, "anycompatiblenonarray", 5079),
+    ];
+
+    /// The one of a name in lower case.
+    pub fn named(name: &str) -> Option<Polymorphic> {
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+        Polymorphic::ALL.iter().find(|(_, known, _)| *known == name).map(|(of, ..)| *of)
+    }
+
+    /// Its name and its object id.
+    fn described(self) -> (&'static str, u32) {
+        let found = Polymorphic::ALL.iter().find(|(of, ..)| *of == self);
+        found.map(|(_, name, oid)| (*name, *oid)).expect("the list has all of them")
+    }
+
+    pub fn name(self) -> &'static str {
+        self.described().0
+    }
+
+    /// Object id, as PostgreSQL numbers it.
+    pub fn oid(self) -> u32 {
+        self.described().1
+    }
+
+    /// Whether it stands for an array.
+    pub fn is_array(self) -> bool {
+        matches!(self, Polymorphic::Array | Polymorphic::CompatibleArray)
+    }
+
+    /// Whether arguments of different types meet in one that they have in common.
+    pub fn is_compatible(self) -> bool {
+        use Polymorphic as P;
+        matches!(self, P::Compatible | P::CompatibleArray | P::CompatibleNonArray)
+    }
+
+    /// What stands for the elements of an array of this type.
+    pub fn element(self) -> Polymorphic {
+        match self {
+            Polymorphic::Array => Polymorphic::Element,
+            Polymorphic::CompatibleArray => Polymorphic::Compatible,
+            other => other,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::inet::{Inet, KEY_BYTES};
 use crate::interval::Interval;
+use crate::timetz::TimeTz;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::fmt;
@@ -89,6 +90,9 @@ const JSON: u8 = 13;
 /// The length of its elements in bytes, then the elements.
 const ARRAY: u8 = 14;
 const INET: u8 = 15;
+/// The one tag that no short text has: another one follows, that says what the value is.
+const MORE: u8 = 255;
+const MORE_TIMETZ: u8 = 0;
 /// Tags from here on are short texts: SHORT_TEXT + length.
 const SHORT_TEXT: u8 = 64;
 /// Tags 16..64 are small integers −8..40.
@@ -186,7 +190,7 @@ impl<'a> Values<'a> {
         let (&tag, mut rest) = self.rest.split_first()?;
         let length = match tag {
             TEXT => usize::try_from(read_varint(&mut rest)?).ok()?,
-            tag if tag >= SHORT_TEXT => usize::from(tag - SHORT_TEXT),
+            tag if (SHORT_TEXT..MORE).contains(&tag) => usize::from(tag - SHORT_TEXT),
             _ => return None,
         };
         let text = std::str::from_utf8(take(&mut rest, length)?).ok()?;
@@ -211,6 +215,10 @@ impl<'a> Values<'a> {
             }
             UUID => rest = rest.get(16..).unwrap_or_default(),
             INET => rest = rest.get(KEY_BYTES..).unwrap_or_default(),
+            MORE => {
+                rest = rest.get(1..).unwrap_or_default();
+                skip_varint(&mut rest);
+            }
             TEXT | BYTES | JSON | ARRAY => {
                 let length = read_varint(&mut rest).unwrap_or(0) as usize;
                 rest = rest.get(length..).unwrap_or_default();
@@ -237,10 +245,7 @@ fn write(out: &mut Buffer, value: &Datum) {
         Datum::Int(i) if (SMALL_INT_LOW..=SMALL_INT_HIGH).contains(i) => {
             out.push(SMALL_INT + (i - SMALL_INT_LOW) as u8)
         }
-        Datum::Int(i) => {
-            out.push(INT);
-            write_varint(out, zigzag(i128::from(*i)));
-        }
+        Datum::Int(i) => write_number(out, INT, *i),
         Datum::Float(f) => {
             out.push(FLOAT);
             out.extend_from_slice(&f.to_le_bytes());
@@ -258,24 +263,15 @@ fn write(out: &mut Buffer, value: &Datum) {
             write_varint(out, s.len() as u128);
             out.extend_from_slice(s.as_bytes());
         }
-        Datum::Date(d) => {
-            out.push(DATE);
-            write_varint(out, zigzag(i128::from(*d)));
-        }
-        Datum::Timestamp(us) => {
-            out.push(TIMESTAMP);
-            write_varint(out, zigzag(i128::from(*us)));
-        }
+        Datum::Date(d) => write_number(out, DATE, i64::from(*d)),
+        Datum::Timestamp(us) => write_number(out, TIMESTAMP, *us),
         Datum::Uuid(u) => write_bytes(out, UUID, u),
         Datum::Bytes(b) => {
             out.push(BYTES);
             write_varint(out, b.len() as u128);
             out.extend_from_slice(b);
         }
-        Datum::Time(us) => {
-            out.push(TIME);
-            write_varint(out, zigzag(i128::from(*us)));
-        }
+        Datum::Time(us) => write_number(out, TIME, *us),
         Datum::Interval(interval) => {
             out.push(INTERVAL);
             write_varint(out, zigzag(i128::from(interval.months)));
@@ -288,6 +284,10 @@ fn write(out: &mut Buffer, value: &Datum) {
             out.extend_from_slice(text.as_bytes());
         }
         Datum::Inet(address) => write_bytes(out, INET, &address.key()),
+        Datum::TimeTz(time) => {
+            out.push(MORE);
+            write_number(out, MORE_TIMETZ, time.packed());
+        }
         Datum::Array(elements) => {
             let mut inside = Buffer::new();
             elements.iter().for_each(|element| write(&mut inside, element));
@@ -298,13 +298,26 @@ fn write(out: &mut Buffer, value: &Datum) {
     }
 }
 
+fn write_number(out: &mut Buffer, tag: u8, number: i64) {
+    out.push(tag);
+    write_varint(out, zigzag(i128::from(number)));
+}
+
 /// A value whose length its tag tells.
 fn write_bytes(out: &mut Buffer, tag: u8, bytes: &[u8]) {
     out.push(tag);
     out.extend_from_slice(bytes);
 }
 
+/// Arrays within each other: rows of composite types, and an array that is an attribute.
+const DEPTH_MAX: usize = crate::composite::DEPTH_MAX + 1;
+
 fn read(rest: &mut &[u8]) -> Option<Datum> {
+    read_within(rest, 0)
+}
+
+/// `depth`: in how many arrays the value lies.
+fn read_within(rest: &mut &[u8], depth: usize) -> Option<Datum> {
     let (&tag, after) = rest.split_first()?;
     *rest = after;
     Some(match tag {
@@ -325,6 +338,13 @@ fn read(rest: &mut &[u8]) -> Option<Datum> {
         TIMESTAMP => Datum::Timestamp(i64::try_from(unzigzag(read_varint(rest)?)).ok()?),
         UUID => Datum::Uuid(take(rest, 16)?.try_into().ok()?),
         INET => Datum::Inet(Inet::of_key(take(rest, KEY_BYTES)?)?),
+        MORE => match take(rest, 1)?[0] {
+            MORE_TIMETZ => {
+                let packed = i64::try_from(unzigzag(read_varint(rest)?)).ok()?;
+                Datum::TimeTz(TimeTz::of_packed(packed))
+            }
+            _ => return None,
+        },
         BYTES => {
             let length = usize::try_from(read_varint(rest)?).ok()?;
             Datum::Bytes(Arc::from(take(rest, length)?))
@@ -344,11 +364,11 @@ fn read(rest: &mut &[u8]) -> Option<Datum> {
             let mut inside = take(rest, length)?;
             let mut elements = Vec::new();
             while !inside.is_empty() {
-                // Arrays have one dimension: hostile bytes find no depth here.
-                if inside[0] == ARRAY {
+                // Hostile bytes find no more depth than types have.
+                if inside[0] == ARRAY && depth + 1 == DEPTH_MAX {
                     return None;
                 }
-                elements.push(read(&mut inside)?);
+                elements.push(read_within(&mut inside, depth + 1)?);
             }
             Datum::Array(elements.into())
         }
@@ -433,6 +453,8 @@ mod tests {
             Datum::Time(86_400_000_000),
             Datum::Interval(Interval { months: -1, days: i32::MAX, us: i64::MIN }),
             Datum::Json(Arc::from("{\"a\": 1}")),
+            Datum::Inet(Inet::of_hardware(&[1, 2, 3, 4, 5, 6]).unwrap()),
+            Datum::TimeTz(TimeTz::new(86_400_000_000, -57_599)),
             Datum::Array(vec![Datum::Int(7), Datum::Null, Datum::text("x")].into()),
             Datum::Array(Vec::new().into()),
         ];

@@ -11,8 +11,10 @@ mod index;
 mod routines;
 mod sequence;
 pub mod triggers;
+mod types;
 
 use crate::comments::{Commented, Comments};
+use crate::composite::CompositeType;
 use crate::databases::{Database, DatabaseId, Databases};
 use crate::domain::Domain;
 use crate::enumeration::EnumType;
@@ -24,7 +26,7 @@ use crate::routines::{Routine, Routines};
 use crate::topology::Topology;
 use crate::user_types::UserTypes;
 use crate::views::View;
-use crate::{Datum, Key, PartitionId, RegionId, Row, TableId};
+use crate::{DataType, Datum, Key, PartitionId, RegionId, Row, TableId};
 pub use checks::{Check, ConfirmedCheck, Held};
 pub use column::{Column, Identity};
 pub use foreign::{ForeignKey, ForeignKeys};
@@ -155,6 +157,8 @@ pub enum SchemaAction {
     PutDatabase(Database),
     /// Everything in it has been dropped before, in the same change.
     DropDatabase(DatabaseId),
+    /// A new composite type, or what has become of one.
+    PutComposite(CompositeType),
 }
 
 /// A table's way to another region.
@@ -305,7 +309,8 @@ impl Catalog {
             SchemaAction::Roles(change) => Arc::make_mut(&mut self.roles).apply(change)?,
             SchemaAction::PutView(view) => self.put_view(view)?,
             SchemaAction::DropView(id) => self.drop_view(*id)?,
-            SchemaAction::PutEnum(of) => self.put_enum(*of)?,
+            SchemaAction::PutEnum(of) => self.put_made(DataType::Enum(*of))?,
+            SchemaAction::PutComposite(of) => self.put_made(DataType::Composite(*of))?,
             SchemaAction::PutDomain(domain) => self.put_domain(domain)?,
             SchemaAction::DropType(id) => self.drop_type(*id)?,
             SchemaAction::PutRoutine(routine) => self.put_routine(routine)?,
@@ -329,24 +334,6 @@ impl Catalog {
         Ok(())
     }
 
-    /// Keeps a type's description, and describes anew the tables and views that have to do with the type. Errors: 40001 if
-    /// another type has taken the name meanwhile.
-    fn put_enum(&mut self, of: EnumType) -> SqlResult<()> {
-        let (schema, name) = (&of.description().schema, &of.description().name);
-        if self.types.named(schema, name).is_some_and(|other| other.id() != of.id()) {
-            return Err(stale_schema());
-        }
-        self.next_id = self.next_id.max(of.id().0 + 1);
-        Arc::make_mut(&mut self.types).enums.insert(of.id(), of);
-        let version = self.version;
-        for table in self.tables.values_mut().filter(|table| table.names_type(of)) {
-            *table = Arc::new(Table { version, ..table.retyped(of) });
-        }
-        self.retype_views(of);
-        self.retype_routines(of);
-        Ok(())
-    }
-
     /// Errors: 40001 if the table has changed since.
     fn confirm_check(&mut self, confirmed: &ConfirmedCheck) -> SqlResult<()> {
         let table = self.tables.get_mut(&confirmed.table).filter(|table| table.version == confirmed.version);
@@ -367,12 +354,7 @@ impl Catalog {
     /// Keeps a domain, and describes anew the tables that have columns of it. Errors: 40001 if another type has taken the
     /// name meanwhile.
     fn put_domain(&mut self, domain: &Domain) -> SqlResult<()> {
-        let named = self.types.domain_named(&domain.schema, &domain.name);
-        let is_taken = named.is_some_and(|other| other.id != domain.id);
-        if is_taken || self.types.named(&domain.schema, &domain.name).is_some() {
-            return Err(stale_schema());
-        }
-        self.next_id = self.next_id.max(domain.id.0 + 1);
+        self.confirm_type(domain.id, &domain.schema, &domain.name)?;
         let domain = Arc::new(domain.clone());
         Arc::make_mut(&mut self.types).domains.insert(domain.id, domain.clone());
         let version = self.version;
@@ -380,15 +362,6 @@ impl Catalog {
             let next = Table { version, ..table.as_ref().clone() };
             *table = Arc::new(next.with_domain(&domain));
         }
-        Ok(())
-    }
-
-    fn drop_type(&mut self, id: TableId) -> SqlResult<()> {
-        let types = Arc::make_mut(&mut self.types);
-        if types.enums.remove(&id).is_none() {
-            types.domains.remove(&id).ok_or_else(stale_schema)?;
-        }
-        Arc::make_mut(&mut self.roles).forget_relation(id);
         Ok(())
     }
 
@@ -424,12 +397,12 @@ impl Table {
         self.columns.iter().position(|c| c.name == name)
     }
     /// Whether a column or a check is of a type.
-    pub(crate) fn names_type(&self, of: EnumType) -> bool {
-        self.columns.iter().any(|column| column.data_type.enumeration() == Some(of))
+    pub(crate) fn names_type(&self, of: DataType) -> bool {
+        self.columns.iter().any(|column| column.data_type.has(of))
             || self.checks.iter().any(|check| check.expr.names_type(of))
     }
     /// The same with another description of a type.
-    pub fn retyped(&self, of: EnumType) -> Table {
+    pub fn retyped(&self, of: DataType) -> Table {
         let column = |column: &Column| Column { data_type: column.data_type.retyped(of), ..column.clone() };
         let check = |check: &Check| {
             let mut expr = check.expr.clone();

@@ -12,13 +12,13 @@ use crate::convert;
 use crate::datum::US_PER_DAY;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::inet::Inet;
+use crate::inet::{self, Inet};
 use crate::text_search::{Query, Vector};
 use crate::zone::Zone;
 use crate::{DataType, Datum};
 use calendar::EPOCH_2000;
 pub use calendar::{civil, day_number};
-use clock::{parse_time, time_of_day};
+use clock::{parse_time, time_of_day, time_with_zone};
 use std::sync::Arc;
 
 /// A value's text form; timestamps without zone. Null is the empty string.
@@ -96,26 +96,18 @@ pub fn parse_in(text: &str, data_type: DataType, zone: Zone) -> SqlResult<Datum>
             let day = moment.day;
             if convert::is_date(day) { Ok(Datum::Date(day)) } else { Err(date_out_of_range(text, data_type)) }
         }
-        DataType::Timestamp | DataType::TimestampTz => {
-            let moment = parse_moment(trimmed, data_type)?;
-            let us = i64::from(moment.day).checked_mul(US_PER_DAY);
-            let us = us.and_then(|us| us.checked_add(moment.time_us));
-            let us = us.and_then(|us| match (data_type, moment.zone) {
-                (DataType::Timestamp, _) => Some(us),
-                (_, WrittenZone::Offset(offset_us)) => us.checked_sub(offset_us),
-                (_, WrittenZone::Zone(zone)) => Some(zone.from_local(us)),
-                (_, WrittenZone::None) => Some(zone.from_local(us)),
-            });
-            let us = us.filter(|us| convert::is_timestamp(*us));
-            us.map(Datum::Timestamp).ok_or_else(|| date_out_of_range(text, data_type))
-        }
+        DataType::Timestamp | DataType::TimestampTz => moment_in(text, data_type, zone).map(Datum::Timestamp),
         DataType::Uuid => parse_uuid(text).map(Datum::Uuid).ok_or_else(invalid),
         DataType::Inet => Inet::parse(trimmed).map(Datum::Inet).ok_or_else(invalid),
+        DataType::Cidr => inet::cidr(text).map(Datum::Inet),
+        DataType::MacAddr => inet::hardware(text, 6).map(Datum::Inet),
+        DataType::MacAddr8 => inet::hardware(text, 8).map(Datum::Inet),
         DataType::Bytea => match text.strip_prefix("\\x") {
             Some(hex) => parse_hex(hex).map(|b| Datum::Bytes(Arc::from(b))),
             None => unescape_bytea(text).map(|b| Datum::Bytes(Arc::from(b))).ok_or_else(invalid),
         },
-        DataType::Time => time_of_day(trimmed, text).map(Datum::Time),
+        DataType::Time => time_of_day(trimmed, text, data_type).map(|clock| Datum::Time(clock.us)),
+        DataType::TimeTz => time_with_zone(trimmed, text, zone).map(Datum::TimeTz),
         DataType::Interval => crate::interval::parse(text).map(Datum::Interval),
         DataType::Json => crate::json::check(text).map(|()| Datum::text(text)),
         DataType::Jsonb => crate::json::canonical(text).map(|text| Datum::Json(Arc::from(text))),
@@ -127,7 +119,27 @@ pub fn parse_in(text: &str, data_type: DataType, zone: Zone) -> SqlResult<Datum>
             .map(|element| element.map_or(Ok(Datum::Null), |text| parse_in(&text, of.data_type(), zone)))
             .collect::<SqlResult<Vec<_>>>()
             .map(|elements| Datum::Array(elements.into())),
+        DataType::Composite(of) => crate::composite::parse(text, of.attributes().len())?
+            .into_iter()
+            .zip(of.attributes())
+            .map(|(field, a)| field.map_or(Ok(Datum::Null), |text| parse_in(&text, a.data_type, zone)))
+            .collect::<SqlResult<Vec<_>>>()
+            .map(|values| Datum::Array(values.into())),
     }
+}
+
+/// A moment with or without a zone, in µs since 2000. Errors: 22007, 22008, 22023.
+fn moment_in(text: &str, data_type: DataType, zone: Zone) -> SqlResult<i64> {
+    let moment = parse_moment(text.trim(), data_type)?;
+    let us = i64::from(moment.day).checked_mul(US_PER_DAY);
+    let us = us.and_then(|us| us.checked_add(moment.time_us));
+    let us = us.and_then(|us| match (data_type, moment.zone) {
+        (DataType::Timestamp, _) => Some(us),
+        (_, WrittenZone::Offset(offset_us)) => us.checked_sub(offset_us),
+        (_, WrittenZone::Zone(zone)) => Some(zone.from_local(us)),
+        (_, WrittenZone::None) => Some(zone.from_local(us)),
+    });
+    us.filter(|us| convert::is_timestamp(*us)).ok_or_else(|| date_out_of_range(text, data_type))
 }
 
 /// `true`, `yes`, `on`, `1` and their opposites, shortened as long as they cannot be mistaken.

@@ -3,7 +3,6 @@
 //! KEEPS: a definition names every table and view with its schema, so it means the same under any search path; what
 //! `uses` does not list, the definition does not read; no view uses itself, however indirectly.
 
-use crate::enumeration::EnumType;
 use crate::error::SqlResult;
 use crate::partitioning::Partition;
 use crate::schema::{Catalog, Column, Identity, Placement, Table, stale_schema};
@@ -25,6 +24,25 @@ pub struct View {
     pub check_option: CheckOption,
     /// Of a partition, which rows of which table it has. Its query follows from that.
     pub partition: Option<Partition>,
+    #[serde(deserialize_with = "crate::codec::since::<13, _, _>")]
+    pub security: Security,
+}
+
+/// What `WITH (…)` says of who may see what through a view. `None`: nothing is said, which is as much as false.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Security {
+    /// No condition of a query sees a row that the view does not show.
+    pub barrier: Option<bool>,
+    /// What the view reads is held against the rights of the role that asks, not of the view's owner.
+    pub invoker: Option<bool>,
+}
+
+impl Security {
+    /// What is said, each as `name=value`.
+    pub fn shown(self) -> Vec<String> {
+        let flags = [("security_barrier", self.barrier), ("security_invoker", self.invoker)];
+        flags.into_iter().filter_map(|(name, flag)| Some(format!("{name}={}", flag?))).collect()
+    }
 }
 
 /// WITH CHECK OPTION: whether a row that is written through a view has to be one of the view's.
@@ -103,7 +121,7 @@ impl Catalog {
         Ok(())
     }
     /// Describes anew the views that show a type.
-    pub(crate) fn retype_views(&mut self, of: EnumType) {
+    pub(crate) fn retype_views(&mut self, of: DataType) {
         for view in self.views.values_mut().filter(|view| view.shape.names_type(of)) {
             let shape = Arc::new(view.shape.retyped(of));
             *view = Arc::new(View { shape, ..view.as_ref().clone() });

@@ -36,7 +36,7 @@ pub use merge::{MergeJob, MergedSegment};
 pub use ship::{Received, Wanted};
 pub use snapshot::{Block, ColumnStatistics, Rows, Scan, TableSnapshot, TableStatistics};
 pub use store::{ColumnStore, StoreStatus};
-pub use types::{array_of, arrow_type, datum_at, field_of, from_arrow_interval, schema_of};
+pub use types::{array_of, arrow_type, datum_at, field_of, from_arrow_interval, row_values, schema_of};
 pub use zone::{ColumnPredicate, Comparison};
 
 /// Sizes of a store's pieces.

@@ -14,10 +14,12 @@
 //! | time | Time64(µs) |
 //! | interval | Interval(MonthDayNano); its time is cut at 292 years, as far as nanoseconds reach |
 //! | json | Utf8View of the text as it was written |
-//! | inet | FixedSizeBinary of its key, whose order is that of addresses |
+//! | inet, cidr, macaddr, macaddr8 | FixedSizeBinary, packed in the order of addresses; each has another width |
+//! | timetz | Time64(ns) of the number that is in the order of such times: nothing else is one |
 //! | jsonb | LargeBinary of the canonical text: nothing else is one, so that no function takes it for a text |
 //! | tsvector, tsquery | BinaryView of the canonical text, for the reason of jsonb |
 //! | arrays | List of what their elements are |
+//! | composite types | Struct of one Binary named `composite ID`: the row of its attributes' values |
 //! | enumerated types | Timestamp(s) of the zone `enum ID`, which nothing else has, so that a plan knows whose codes they are |
 //!
 //! Rows count from 2000-01-01, Arrow from 1970-01-01. The last 30 of the 292,000 years that fit a
@@ -28,11 +30,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::IntervalMonthDayNano;
-use arrow_schema::{DataType as ArrowType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType as ArrowType, Field, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use base::composite::CompositeType;
 use base::decimal::Decimal;
-use base::inet::{Inet, KEY_BYTES};
+use base::inet::{self, Inet};
 use base::interval::Interval;
 use base::schema::Table;
+use base::timetz::TimeTz;
 use base::{DataType, Datum};
 use std::sync::Arc;
 
@@ -64,10 +68,14 @@ pub fn arrow_type(data_type: DataType) -> ArrowType {
         DataType::Time => ArrowType::Time64(TimeUnit::Microsecond),
         DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
         DataType::Jsonb => ArrowType::LargeBinary,
-        DataType::Inet => ArrowType::FixedSizeBinary(KEY_BYTES as i32),
+        DataType::Inet | DataType::Cidr | DataType::MacAddr | DataType::MacAddr8 => {
+            ArrowType::FixedSizeBinary(inet::width(data_type).expect("a type of addresses") as i32)
+        }
+        DataType::TimeTz => ArrowType::Time64(TimeUnit::Nanosecond),
         DataType::TsVector | DataType::TsQuery => ArrowType::BinaryView,
         DataType::Array(of) => ArrowType::List(Arc::new(list_field(of.data_type()))),
         DataType::Enum(of) => ArrowType::Timestamp(TimeUnit::Second, Some(of.zone().into())),
+        DataType::Composite(of) => ArrowType::Struct(row_fields(of)),
     }
 }
 
@@ -116,8 +124,12 @@ pub fn datum_at(data_type: DataType, array: &dyn Array, row: usize) -> Datum {
         DataType::Interval => {
             Datum::Interval(from_arrow_interval(array.as_primitive::<IntervalMonthDayNanoType>().value(row)))
         }
-        DataType::Inet => {
-            Inet::of_key(array.as_fixed_size_binary().value(row)).map_or(Datum::Null, Datum::Inet)
+        DataType::Inet | DataType::Cidr | DataType::MacAddr | DataType::MacAddr8 => {
+            Inet::of_packed(array.as_fixed_size_binary().value(row)).map_or(Datum::Null, Datum::Inet)
+        }
+        DataType::TimeTz => {
+            let packed = array.as_primitive::<Time64NanosecondType>().value(row);
+            Datum::TimeTz(TimeTz::of_packed(packed))
         }
         DataType::TsVector | DataType::TsQuery => {
             let text = std::str::from_utf8(array.as_binary_view().value(row));
@@ -128,12 +140,26 @@ pub fn datum_at(data_type: DataType, array: &dyn Array, row: usize) -> Datum {
             Datum::Json(Arc::from(text))
         }
         DataType::Enum(_) => Datum::Int(array.as_primitive::<TimestampSecondType>().value(row)),
+        DataType::Composite(_) => {
+            let bytes = array.as_struct().column(0).as_binary::<i32>().value(row);
+            Datum::Array(row_values(bytes).into())
+        }
         DataType::Array(of) => {
             let elements = array.as_list::<i32>().value(row);
             let values = (0..elements.len()).map(|at| datum_at(of.data_type(), elements.as_ref(), at));
             Datum::Array(values.collect())
         }
     }
+}
+
+/// The values of a row of a composite type, as the one field of its struct holds them.
+pub fn row_values(bytes: &[u8]) -> Vec<Datum> {
+    crate::values::elements(bytes)
+}
+
+/// The one field of what holds rows of a composite type: its name says of which.
+pub(crate) fn row_fields(of: CompositeType) -> Fields {
+    vec![Field::new(of.field(), ArrowType::Binary, true)].into()
 }
 
 /// The field of a list's elements.

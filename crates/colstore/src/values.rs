@@ -3,16 +3,17 @@
 //! IN: datums of the column's type, nulls anywhere. KEEPS: one slot per row in every vector; the slot
 //! of a null holds a zero.
 
-use crate::types::{EPOCH_DAYS, EPOCH_US, arrow_interval, arrow_type, list_field, write_uuid};
+use crate::types::{EPOCH_DAYS, EPOCH_US, arrow_interval, arrow_type, list_field, row_fields, write_uuid};
 use arrow_array::types::*;
 use arrow_array::{
     ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray,
-    LargeBinaryArray, ListArray, PrimitiveArray, StringArray, StringViewArray,
+    LargeBinaryArray, ListArray, PrimitiveArray, StringArray, StringViewArray, StructArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use base::decimal::Decimal;
-use base::inet::{Inet, KEY_BYTES};
+use base::inet::{self, Inet};
 use base::interval::Interval;
+use base::timetz::TimeTz;
 use base::{DataType, Datum, Row};
 use std::sync::Arc;
 
@@ -59,8 +60,12 @@ impl Values {
             | DataType::Json
             | DataType::Jsonb
             | DataType::Inet
+            | DataType::Cidr
+            | DataType::MacAddr
+            | DataType::MacAddr8
             | DataType::TsVector
             | DataType::TsQuery
+            | DataType::Composite(_)
             | DataType::Array(_) => Store::Bytes { ends: Vec::with_capacity(capacity), data: Vec::new() },
             _ => Store::Int(Vec::with_capacity(capacity)),
         };
@@ -95,10 +100,11 @@ impl Values {
                 append(ends, data, s.as_bytes())
             }
             (Store::Bytes { ends, data }, Datum::Json(s), T::Jsonb) => append(ends, data, s.as_bytes()),
-            (Store::Bytes { ends, data }, Datum::Inet(address), T::Inet) => {
-                append(ends, data, &address.key())
+            (Store::Bytes { ends, data }, Datum::Inet(address), of) if inet::width(of).is_some() => {
+                append(ends, data, &address.packed(of == T::Cidr))
             }
-            (Store::Bytes { ends, data }, Datum::Array(elements), T::Array(_)) => {
+            (Store::Int(out), Datum::TimeTz(time), T::TimeTz) => out.push(time.packed()),
+            (Store::Bytes { ends, data }, Datum::Array(elements), T::Array(_) | T::Composite(_)) => {
                 append(ends, data, Row::of(elements).as_bytes())
             }
             (_, other, _) => {
@@ -214,6 +220,7 @@ pub(crate) fn int_datum(data_type: DataType, value: i64) -> Datum {
         DataType::Date => Datum::Date(value as i32),
         DataType::Timestamp | DataType::TimestampTz => Datum::Timestamp(value),
         DataType::Time => Datum::Time(value),
+        DataType::TimeTz => Datum::TimeTz(TimeTz::of_packed(value)),
         DataType::Numeric { scale, .. } => Datum::Decimal(Decimal::new(value.into(), scale)),
         _ => Datum::Int(value),
     }
@@ -230,8 +237,8 @@ fn unpacked(value: i128) -> Interval {
     Interval { months: (value >> 96) as i32, days: (value >> 64) as i32, us: value as i64 }
 }
 
-/// The elements of an array, from the bytes of a row.
-fn elements(bytes: &[u8]) -> Vec<Datum> {
+/// The elements of an array or a row, from the bytes of a row.
+pub(crate) fn elements(bytes: &[u8]) -> Vec<Datum> {
     Row::from_bytes(bytes).expect("an array is kept as a row").to_vec()
 }
 
@@ -247,8 +254,10 @@ pub(crate) fn bytes_datum(data_type: DataType, bytes: &[u8]) -> Datum {
     match data_type {
         DataType::Bytea => Datum::Bytes(Arc::from(bytes)),
         DataType::Jsonb => Datum::Json(Arc::from(std::str::from_utf8(bytes).expect("JSON is UTF-8"))),
-        DataType::Array(_) => Datum::Array(elements(bytes).into()),
-        DataType::Inet => Datum::Inet(Inet::of_key(bytes).expect("an address is kept as its key")),
+        DataType::Array(_) | DataType::Composite(_) => Datum::Array(elements(bytes).into()),
+        of if inet::width(of).is_some() => {
+            Datum::Inet(Inet::of_packed(bytes).expect("an address is kept packed"))
+        }
         _ => Datum::text(std::str::from_utf8(bytes).expect("texts are UTF-8")),
     }
 }
@@ -289,6 +298,7 @@ pub(crate) fn ints_to_arrow(
             Arc::new(array.with_timezone_opt(zone))
         }
         DataType::Time => primitive::<Time64MicrosecondType>(values.map(|v| v), nulls),
+        DataType::TimeTz => primitive::<Time64NanosecondType>(values.map(|v| v), nulls),
         DataType::Enum(of) => {
             let array = PrimitiveArray::<TimestampSecondType>::new(values.map(|v| v).into(), nulls);
             Arc::new(array.with_timezone(of.zone()))
@@ -326,14 +336,14 @@ pub(crate) fn bytes_to_arrow(
     if let DataType::Array(of) = data_type {
         return lists(of.data_type(), &offsets, &data, nulls);
     }
-    if data_type == DataType::Inet {
+    if let Some(width) = inet::width(data_type) {
         // The slot of a null is empty; here it has a width.
-        let width = KEY_BYTES as i32;
-        let slots = offsets.windows(2).flat_map(|at| match at[1] - at[0] == width {
+        let slots = offsets.windows(2).flat_map(|at| match (at[1] - at[0]) as usize == width {
             true => data[at[0] as usize..at[1] as usize].to_vec(),
-            false => vec![0; KEY_BYTES],
+            false => vec![0; width],
         });
-        return Arc::new(FixedSizeBinaryArray::new(width, slots.collect::<Vec<u8>>().into(), nulls));
+        let slots = slots.collect::<Vec<u8>>().into();
+        return Arc::new(FixedSizeBinaryArray::new(width as i32, slots, nulls));
     }
     if data_type == DataType::Jsonb {
         let offsets = offsets.into_iter().map(i64::from).collect::<Vec<_>>();
@@ -345,6 +355,10 @@ pub(crate) fn bytes_to_arrow(
     }
     if data_type == DataType::Bytea {
         return Arc::new(BinaryArray::new(offsets, data, nulls));
+    }
+    if let DataType::Composite(of) = data_type {
+        let rows: ArrayRef = Arc::new(BinaryArray::new(offsets, data, nulls.clone()));
+        return Arc::new(StructArray::new(row_fields(of), vec![rows], nulls));
     }
     let texts = StringArray::try_new(offsets, data, nulls).expect("texts are UTF-8");
     Arc::new(StringViewArray::from(&texts))

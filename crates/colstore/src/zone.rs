@@ -182,6 +182,7 @@ impl Zone {
                 | DataType::Jsonb
                 | DataType::TsVector
                 | DataType::TsQuery
+                | DataType::Composite(_)
                 | DataType::Array(_)
         ) {
             return Zone { rows, nulls, bounds: Bounds::Unknown };

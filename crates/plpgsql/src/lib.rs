@@ -21,6 +21,6 @@ mod program;
 mod run;
 
 pub use parse::{TRIGGER_DEPTH, parse};
-pub use program::{Argument, Conflict, Declared, Program, Returns, Signature, Statement, Variable};
+pub use program::{Argument, Conflict, Declared, Movement, Program, Returns, Signature, Statement, Variable};
 pub use run::types::{Field, Kind, Row, ScalarType, Value};
-pub use run::{Answer, Outcome, QueryResult, Raised, Reference, Request, Run, Wants};
+pub use run::{Answer, Opening, Outcome, QueryResult, Raised, Reference, Request, Run, Wants};

@@ -3,6 +3,7 @@
 //! KEEPS: blocks and statements inside each other are bounded in depth; each lexeme is looked at a bounded number of times.
 
 mod blocks;
+mod cursors;
 mod loops;
 mod raise;
 mod statements;
@@ -14,6 +15,8 @@ use crate::program::{
 };
 use base::error::{SqlResult, SqlState};
 use base::{DataType, Datum, SqlError};
+use cursors::Bound;
+use std::collections::BTreeMap;
 
 /// The variable that holds how many triggers are around; bodies call it as a function.
 pub const TRIGGER_DEPTH: &str = "pg_trigger_depth()";
@@ -37,6 +40,8 @@ struct Parser<'t> {
     scope: usize,
     around: Vec<Around>,
     depth: usize,
+    /// Cursors that are declared with their queries, by their variables.
+    cursors: BTreeMap<usize, Bound>,
 }
 
 /// Compiles a body. Errors: 42601 with what was found and its line, 42804 for a RETURN that does not fit the function,
@@ -58,6 +63,7 @@ pub fn parse(body: &str, signature: &Signature) -> SqlResult<Program> {
         scope: 0,
         around: Vec::new(),
         depth: 0,
+        cursors: BTreeMap::new(),
     };
     parser.declare_arguments();
     parser.body().map_err(named)?;

@@ -4,6 +4,28 @@ use crate::conditions::Condition;
 use base::SqlState;
 use std::collections::BTreeMap;
 
+/// Where a FETCH or a MOVE takes a cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Movement {
+    /// So many rows on, or back.
+    Rows(i64),
+    /// The n-th row, from the end if negative.
+    Absolute(i64),
+    /// The n-th row from here.
+    Relative(i64),
+}
+
+impl Movement {
+    /// The same by another count.
+    pub(crate) fn by(self, count: i64) -> Movement {
+        match self {
+            Movement::Rows(_) => Movement::Rows(count),
+            Movement::Absolute(_) => Movement::Absolute(count),
+            Movement::Relative(_) => Movement::Relative(count),
+        }
+    }
+}
+
 /// What is known of a function before its body is read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signature {
@@ -204,6 +226,8 @@ pub(crate) enum Op {
     Evaluate(usize),
     /// Pops a value.
     Assign(Target),
+    /// Pops a value and the subscript before it: an element of an array.
+    AssignElement(Target),
     /// A declared variable without a default begins as NULL.
     Clear(usize),
     Jump(usize),
@@ -265,10 +289,47 @@ pub(crate) enum Op {
         stacked: bool,
         items: Vec<(Target, Item)>,
     },
+    /// Opens a cursor under the name that a variable has, or gives the variable the name that the cursor gets. Of a text
+    /// there are `using` values and the text on the stack.
+    OpenCursor {
+        variable: usize,
+        query: CursorQuery,
+        scroll: Option<bool>,
+    },
+    /// FETCH, and MOVE without targets. Pops the count if the movement is `counted`.
+    Fetch {
+        cursor: usize,
+        movement: Movement,
+        counted: Option<Counted>,
+        into: Option<Vec<Target>>,
+    },
+    CloseCursor(usize),
+    /// Begins a loop over an open cursor, which ends with it.
+    BeginCursor(usize),
+    /// The next row of the loop's cursor, or the end of it.
+    NextOfCursor {
+        targets: Vec<Target>,
+        end: usize,
+    },
     /// COMMIT and ROLLBACK.
     EndTransaction(&'static str),
     /// The end of a function that returns something else.
     NoReturn,
+}
+
+/// What a cursor is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CursorQuery {
+    Statement(usize),
+    Text { using: usize },
+}
+
+/// How a count that is computed is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    AsItIs,
+    /// Behind BACKWARD.
+    Backwards,
 }
 
 #[derive(Debug)]

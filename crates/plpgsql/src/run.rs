@@ -3,6 +3,7 @@
 //! KEEPS: between two steps the program waits for the answer to its last request, at the instruction that asked; a
 //! savepoint that it asked for is released or gone back to before the program is done.
 
+mod cursors;
 mod errors;
 mod loops;
 mod operations;
@@ -10,7 +11,7 @@ mod results;
 pub mod types;
 mod variables;
 
-use crate::program::Program;
+use crate::program::{Movement, Program};
 use base::error::SqlResult;
 use base::zone::Zone;
 use base::{DataType, Datum, SqlError, SqlState};
@@ -40,6 +41,20 @@ pub enum Request {
         using: Vec<Value>,
         wants: Wants,
     },
+    /// Open a cursor; without a name, under one that is free. Answer: an [`Answer::Result`] of one value, its name.
+    OpenCursor {
+        name: Option<String>,
+        query: Opening,
+        /// SCROLL and NO SCROLL.
+        scroll: Option<bool>,
+    },
+    /// Move a cursor. Answer: an [`Answer::Result`] that counts the rows on the way, and has them if they are wanted.
+    Fetch {
+        cursor: String,
+        movement: Movement,
+        is_wanted: bool,
+    },
+    CloseCursor(String),
     /// Set a savepoint inside of those that are set.
     Savepoint,
     /// Release the innermost savepoint.
@@ -56,6 +71,15 @@ pub enum Request {
     Done(Outcome),
     /// The error that nothing caught. The transaction's savepoints are the host's to clean up.
     Failed(SqlError),
+}
+
+/// What a cursor is opened for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Opening {
+    /// A statement of the program, as [`Request::Execute`] has it.
+    Statement(usize),
+    /// A text, as [`Request::ExecuteText`] has it.
+    Text { text: String, using: Vec<Value> },
 }
 
 /// What of a statement's result is wanted.

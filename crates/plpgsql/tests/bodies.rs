@@ -67,11 +67,8 @@ fn what_is_wrong_is_named_with_its_line() {
 
 #[test]
 fn what_is_missing_says_so() {
-    for body in [
-        "declare c cursor for select 1; begin end",
-        "begin open c; end",
-        "declare a int[]; begin a[1] := 2; end",
-    ] {
+    for body in ["declare a int[]; begin a[1:2] := '{2,3}'; end", "declare a int[]; begin a[1][2] := 2; end"]
+    {
         assert_eq!(refusal(body).0, "0A000", "{body}");
     }
 }

@@ -303,7 +303,7 @@ impl Conversation {
                 if describe {
                     stream.send(Out::RowDescription(row_description(&rows.columns, &[])))?;
                 }
-                return send_rows(stream, &mut rows, &[], self.session.zone()).await;
+                return send_rows(stream, &mut rows, &[], self.session.text_look()).await;
             }
             Response::CopyOut(copy) => return send_copy(stream, copy).await,
             Response::CopyIn(format) => return copy_in::receive(&mut self.session, stream, &format).await,

@@ -215,7 +215,7 @@ mod tests {
     fn bytes() -> Vec<u8> {
         let mut all = header();
         let portion = wire::Portion::Values(rows());
-        let writer = portion.writer(&columns(), &[BINARY], base::zone::Zone::Utc).unwrap();
+        let writer = portion.writer(&columns(), &[BINARY], wire::Look::default()).unwrap();
         (0..portion.len()).for_each(|row| writer.fields(&mut all, row).unwrap());
         all.extend_from_slice(&trailer());
         all.to_vec()

@@ -190,7 +190,7 @@ impl Portals {
                 stream.send(Out::PortalSuspended(PortalSuspended::new()))?;
                 return Ok(Ok(None));
             }
-            match send_some_rows(stream, &mut rows, &portal.formats, left, session.zone()).await? {
+            match send_some_rows(stream, &mut rows, &portal.formats, left, session.text_look()).await? {
                 Ok(0) => break,
                 Ok(n) => count += n,
                 Err(error) => return Ok(Err(error)),

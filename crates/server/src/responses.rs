@@ -2,14 +2,13 @@
 
 use crate::frames::{Ended, Stream};
 use base::error::SqlResult;
-use base::zone::Zone;
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::data::{FieldDescription, RowDescription};
 use pgwire::messages::response::CommandComplete;
 use session::{Column, CopyOut, Rows};
-use wire::{format_of, type_size};
+use wire::{Look, format_of, type_size};
 
 /// Kinds of the messages that carry rows.
 const DATA_ROW: u8 = b'D';
@@ -43,11 +42,11 @@ pub async fn send_rows(
     stream: &mut Stream,
     rows: &mut Rows,
     formats: &[i16],
-    zone: Zone,
+    look: Look,
 ) -> Result<SqlResult<()>, Ended> {
     let mut count = 0;
     loop {
-        match send_some_rows(stream, rows, formats, ROWS_AT_ONCE, zone).await? {
+        match send_some_rows(stream, rows, formats, ROWS_AT_ONCE, look).await? {
             Ok(0) => break,
             Ok(n) => count += n as u64,
             Err(error) => return Ok(Err(error)),
@@ -58,19 +57,19 @@ pub async fn send_rows(
 }
 
 /// Sends up to `limit` rows and says how many there were. They are written from the shape in which they come, one
-/// message after the other, and the client is waited for between messages; texts of moments are shown in the zone.
+/// message after the other, and the client is waited for between messages; texts look as `look` says.
 pub async fn send_some_rows(
     stream: &mut Stream,
     rows: &mut Rows,
     formats: &[i16],
     limit: usize,
-    zone: Zone,
+    look: Look,
 ) -> Result<SqlResult<usize>, Ended> {
     let portion = match stream.attended(rows.stream.next_portion(limit)).await? {
         Ok(portion) => portion,
         Err(error) => return Ok(Err(error)),
     };
-    let writer = match portion.writer(&rows.columns, formats, zone) {
+    let writer = match portion.writer(&rows.columns, formats, look) {
         Ok(writer) => writer,
         Err(error) => return Ok(Err(error)),
     };

@@ -1,10 +1,12 @@
 //! Values that clients send: parameters and binary copies, in text and in binary. `wire` writes the other way.
 
+use base::composite::CompositeType;
 use base::datum::US_PER_DAY;
 use base::decimal::Decimal;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::inet::Inet;
 use base::interval::Interval;
+use base::timetz::TimeTz;
 use base::{DataType, Datum};
 use bytes::Buf;
 use session::ParameterType;
@@ -51,6 +53,31 @@ fn read_elements(mut bytes: &[u8], data_type: DataType, number: usize) -> SqlRes
         });
     }
     Ok(elements)
+}
+
+/// A row of a composite type. Errors: 22P03 for bytes that are none, 42804 for another number of values.
+fn read_row(mut bytes: &[u8], of: CompositeType, number: usize) -> SqlResult<Datum> {
+    let length = bytes.len();
+    let bad = || bad_binary(number, length, &of.name());
+    let int = |bytes: &mut &[u8]| bytes.try_get_i32().map_err(|_| bad());
+    let count = int(&mut bytes)?;
+    if usize::try_from(count) != Ok(of.attributes().len()) {
+        let told = format!("wrong number of columns: {count}, expected {}", of.attributes().len());
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, told));
+    }
+    let mut values = Vec::with_capacity(of.attributes().len());
+    for attribute in of.attributes() {
+        let (_type_oid, length) = (int(&mut bytes)?, int(&mut bytes)?);
+        values.push(match usize::try_from(length) {
+            Err(_) => Datum::Null,
+            Ok(length) => {
+                let (value, rest) = bytes.split_at_checked(length).ok_or_else(bad)?;
+                bytes = rest;
+                read_value(value, attribute.data_type, BINARY, number)?
+            }
+        });
+    }
+    Ok(Datum::Array(values.into()))
 }
 
 /// The same as text.
@@ -147,11 +174,10 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
         }
         DataType::Date | DataType::Timestamp | DataType::TimestampTz => read_moment(bytes, data_type)?,
         DataType::Uuid => bytes.try_into().ok().map(Datum::Uuid),
-        DataType::Inet => Inet::of_wire(bytes).map(Datum::Inet),
+        DataType::Inet | DataType::Cidr => Inet::of_wire(bytes).map(Datum::Inet),
+        DataType::MacAddr | DataType::MacAddr8 => Inet::of_hardware(bytes).map(Datum::Inet),
         DataType::Bytea => Some(Datum::Bytes(Arc::from(bytes))),
-        DataType::Time => {
-            integer().filter(|us| bytes.len() == 8 && (0..=US_PER_DAY).contains(us)).map(Datum::Time)
-        }
+        DataType::Time | DataType::TimeTz => read_clock(bytes, data_type),
         DataType::Interval => (bytes.len() == 16).then(|| {
             let mut parts = bytes;
             let (us, days, months) = (parts.get_i64(), parts.get_i32(), parts.get_i32());
@@ -168,12 +194,28 @@ fn read_value(bytes: &[u8], data_type: DataType, format: i16, number: usize) -> 
             [JSONB_FORMAT, text @ ..] => return base::text::parse(text_of(text, number)?, data_type),
             _ => None,
         },
+        DataType::Composite(of) => return read_row(bytes, of, number),
         DataType::Array(of) => {
             return read_elements(bytes, of.data_type(), number).map(|e| Datum::Array(e.into()));
         }
     };
     let value = value.ok_or_else(bad)?;
     if data_type == NUMERIC { Ok(value) } else { data_type.coerce(value) }
+}
+
+/// A time of day, with a zone and how many seconds its clocks are behind UTC; `None` for what is none.
+fn read_clock(mut bytes: &[u8], data_type: DataType) -> Option<Datum> {
+    let length = bytes.len();
+    let us = (length >= 8).then(|| bytes.get_i64()).filter(|us| (0..=US_PER_DAY).contains(us))?;
+    match (data_type, length) {
+        (DataType::Time, 8) => Some(Datum::Time(us)),
+        (DataType::TimeTz, 12) => {
+            let behind_s = bytes.get_i32();
+            let is_offset = (-57_599..=57_599).contains(&behind_s);
+            is_offset.then(|| Datum::TimeTz(TimeTz::new(us, -behind_s)))
+        }
+        _ => None,
+    }
 }
 
 /// A day or a moment; `None` for another number of bytes. Errors: 22008, 0A000 for infinity.
@@ -252,6 +294,10 @@ mod tests {
             (Datum::Date(-1), DataType::Date),
             (Datum::Timestamp(1), DataType::TimestampTz),
             (Datum::Uuid([9; 16]), DataType::Uuid),
+            (base::text::parse("10/8", DataType::Cidr).unwrap(), DataType::Cidr),
+            (base::text::parse("08002b010203", DataType::MacAddr).unwrap(), DataType::MacAddr),
+            (base::text::parse("08002b010203", DataType::MacAddr8).unwrap(), DataType::MacAddr8),
+            (base::text::parse("10:00+01", DataType::TimeTz).unwrap(), DataType::TimeTz),
             (Datum::Bytes(Arc::from(&[0u8, 255][..])), DataType::Bytea),
         ] {
             assert_eq!(round_trip(value.clone(), data_type), value);

@@ -419,7 +419,7 @@ mod tests {
             let values = rows.iter().map(|row| row.iter().map(value).collect()).collect();
             let columns: Vec<_> = ["a", "b", "c"].map(|name| Column::new(name, DataType::Text)).into();
             let portion = wire::Portion::Values(values);
-            let writer = portion.writer(&columns, &[], base::zone::Zone::Utc).unwrap();
+            let writer = portion.writer(&columns, &[], wire::Look::default()).unwrap();
             (0..rows.len()).for_each(|row| write_line(&mut bytes, &format(csv), &writer, row).unwrap());
             for piece in [1, 2, 7, bytes.len()] {
                 let mut records = Records::new(format(csv));

@@ -8,12 +8,11 @@ use crate::copy::{write_header, write_line};
 use crate::gateway::Gateway;
 use analytics::{BatchStream, MESSAGE_GROWTH, PORTION_BYTES, RowsMemory, row_bytes};
 use base::error::SqlResult;
-use base::zone::Zone;
 use base::{DataType, Datum};
 use bytes::BytesMut;
 use sql::types::Column;
 use std::sync::Arc;
-use wire::{BINARY, Portion, RowWriter};
+use wire::{BINARY, Look, Portion, RowWriter};
 
 /// A statement's answer.
 pub enum Response {
@@ -187,8 +186,8 @@ pub struct CopyOut {
     pub format: CopyFormat,
     pub(crate) rows: Rows,
     pub(crate) count: u64,
-    /// What texts of moments are shown in.
-    pub(crate) zone: Zone,
+    /// What its texts look like.
+    pub(crate) look: Look,
 }
 
 impl CopyOut {
@@ -214,7 +213,7 @@ impl CopyOut {
     /// Rows of a portion, ready for [`CopyOut::write_row`].
     pub fn writer<'a>(&self, portion: &'a Portion) -> SqlResult<RowWriter<'a>> {
         let formats: &[i16] = if self.format.binary { &[BINARY] } else { &[] };
-        portion.writer(&self.rows.columns, formats, self.zone)
+        portion.writer(&self.rows.columns, formats, self.look)
     }
 
     /// Appends a row. Each is to travel by itself: drivers take a message for a row.

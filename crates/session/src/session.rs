@@ -100,7 +100,6 @@ use settings::Settings;
 use sql::given::{self, GivenValues};
 use sql::{cancel::CancelHandle, interrupt};
 use sqlparser::ast::Statement;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use transaction::Transaction;
 use whole::Whole;
@@ -119,7 +118,7 @@ pub struct Session {
     queue: simple::Queue,
     copy: Option<copying::CopyState>,
     running: running::Running,
-    cursors: BTreeMap<String, cursor::Cursor>,
+    cursors: cursor::Cursors,
     told: told::Told,
     cancel: CancelHandle,
     activity: Arc<Activity>,
@@ -176,7 +175,7 @@ impl Session {
             queue: simple::Queue::default(),
             copy: None,
             running: Default::default(),
-            cursors: BTreeMap::new(),
+            cursors: cursor::Cursors::default(),
             told: told::Told::new(listener, &gateway),
             cancel,
             activity,

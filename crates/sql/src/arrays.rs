@@ -138,7 +138,7 @@ fn with_operand(cast: &Expr, operand: Expr) -> Expr {
 /// A type's name as it is written.
 fn type_name(data_type: DataType) -> String {
     match data_type {
-        DataType::Enum(of) => of.qualified_name(),
+        DataType::Enum(_) | DataType::Composite(_) => data_type.qualified_name(),
         other => other.name(),
     }
 }

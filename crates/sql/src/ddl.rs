@@ -5,6 +5,7 @@
 
 mod alter_table;
 mod comments;
+mod composites;
 mod create_table;
 mod databases;
 mod defaults;
@@ -22,6 +23,7 @@ mod materialized;
 mod partitions;
 mod permission;
 pub mod placement;
+mod relations;
 mod role_settings;
 mod roles;
 mod routines;
@@ -49,7 +51,7 @@ use crate::names;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::identifier::first_free;
-use base::roles::{Object, Standing};
+use base::roles::{Object, RoleChange, Standing};
 use base::schema::{Catalog, Check, SchemaAction, Sequence, Table};
 use base::topology::Topology;
 use base::views::{Relation, View};
@@ -181,7 +183,7 @@ fn plan_change(context: &DdlContext<'_>, statement: &Statement) -> SqlResult<Ddl
         }
         Statement::AlterTable(alter) => context.alter_table(alter),
         Statement::CreateType { name, representation } => context.create_type(name, representation.as_ref()),
-        Statement::AlterType(alter) => context.alter_enum(alter),
+        Statement::AlterType(alter) => context.alter_type_itself(alter),
         Statement::DropDomain(drop) => context.drop_domain(drop),
         Statement::AlterIndex { name, operation } => context.alter_index(name, operation),
         Statement::Drop { object_type: ast::ObjectType::Role, if_exists, names, .. } => {
@@ -229,6 +231,9 @@ pub fn first_words(statement: &Statement) -> String {
 }
 
 impl Ddl {
+    fn add(&mut self, action: SchemaAction) {
+        self.actions.push(action);
+    }
     fn notice(&mut self, state: SqlState, text: String) {
         self.notices.push((state, text));
     }
@@ -257,10 +262,14 @@ impl DdlContext<'_> {
     }
 
     fn create_schema(&self, name: &ast::SchemaName, if_not_exists: bool) -> SqlResult<Ddl> {
-        let ast::SchemaName::Simple(name) = name else {
-            return Err(SqlError::unsupported("CREATE SCHEMA AUTHORIZATION"));
+        let (name, owner) = match name {
+            ast::SchemaName::Simple(name) => (names::parts(name)?.pop(), None),
+            ast::SchemaName::NamedAuthorization(name, owner) => (names::parts(name)?.pop(), Some(owner)),
+            ast::SchemaName::UnnamedAuthorization(owner) => (None, Some(owner)),
         };
-        let name = names::parts(name)?.pop().expect("a name has a part");
+        let owner = owner.map(|owner| self.future_owner(owner)).transpose()?;
+        let of_owner = || owner.map(|owner| self.roles().name(owner).to_string());
+        let name = name.or_else(of_owner).expect("there is one or the other");
         let mut ddl = Ddl { tag: "CREATE SCHEMA", ..Ddl::default() };
         if name.starts_with("pg_") || ["information_schema", "meridian"].contains(&name.as_str()) {
             return Err(SqlError::new(SqlState(*b"42939"), format!("unacceptable schema name \"{name}\"")));
@@ -273,7 +282,10 @@ impl DdlContext<'_> {
             ddl.notices.push((SqlState::DUPLICATE_SCHEMA, format!("{message}, skipping")));
             return Ok(ddl);
         }
-        ddl.actions.push(SchemaAction::CreateSchema(name));
+        ddl.actions.push(SchemaAction::CreateSchema(name.clone()));
+        let owner = owner.filter(|owner| *owner != self.standing.role);
+        let owner = owner.map(|owner| RoleChange::SetOwner(Object::Schema(name), owner));
+        ddl.actions.extend(owner.map(SchemaAction::Roles));
         Ok(ddl)
     }
 

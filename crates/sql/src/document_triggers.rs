@@ -139,6 +139,7 @@ mod tests {
             routine: BuiltIn::DocumentUpdate.routine(),
             arguments: ["doc", "pg_catalog.english", "title", "body"].map(String::from).to_vec(),
             firing: Firing::Enabled,
+            transitions: Default::default(),
         };
         let made = |old: Option<&[Datum]>, new: &[Datum]| {
             updated(BuiltIn::DocumentUpdate, &table, &trigger, Event::Insert, old, new)

@@ -21,7 +21,8 @@ pub struct GivenValues(Mutex<Given>);
 #[derive(Default)]
 struct Given {
     values: BTreeMap<TableId, i64>,
-    last: Option<i64>,
+    /// The sequence that has given the last value.
+    last: Option<TableId>,
     /// The last draw of the session that other nodes did not know of.
     untold: Draw,
 }
@@ -40,7 +41,7 @@ impl GivenValues {
     fn note(&self, sequence: TableId, value: i64) {
         let mut given = self.given();
         given.values.insert(sequence, value);
-        given.last = Some(value);
+        given.last = Some(sequence);
     }
 
     /// What it has given is told to other nodes with this draw.
@@ -66,9 +67,12 @@ impl GivenValues {
         })
     }
 
-    /// The last value of any. Errors: 55000 if there is none.
+    /// The last value of the sequence that was asked last; `setval` may have said another one since. Errors: 55000 if
+    /// none was asked.
     pub fn last(&self) -> SqlResult<i64> {
-        self.given().last.ok_or_else(|| undefined("lastval is not yet defined in this session"))
+        let given = self.given();
+        let value = given.last.and_then(|sequence| given.values.get(&sequence).copied());
+        value.ok_or_else(|| undefined("lastval is not yet defined in this session"))
     }
 }
 
@@ -156,6 +160,9 @@ mod tests {
         assert_eq!((a.current(TableId(1), "s").unwrap(), a.last().unwrap()), (7, 8));
         assert_eq!((b.current(TableId(1), "s").unwrap(), b.last().unwrap()), (9, 9));
         assert_eq!(b.current(TableId(2), "s").unwrap_err().state, SqlState(*b"55000"));
+        a.set(TableId(1), 70);
+        a.set(TableId(2), 80);
+        assert_eq!(a.last().unwrap(), 80, "of the sequence that was asked last");
         assert!(ask(GivenValues::last).is_err());
     }
 }

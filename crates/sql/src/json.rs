@@ -122,6 +122,7 @@ enum Argument {
 enum Default {
     Truth(bool),
     EmptyObject,
+    NoArray,
 }
 
 impl Default {
@@ -129,6 +130,7 @@ impl Default {
         match self {
             Default::Truth(truth) => Datum::Bool(truth),
             Default::EmptyObject => Datum::Json(Arc::from("{}")),
+            Default::NoArray => Datum::Bool(false),
         }
     }
 }
@@ -153,8 +155,9 @@ const FUNCTIONS: &[(&str, Shape, Result)] = {
         ("build_array", Shape::Array, Result::Own),
         ("build_object", Shape::Object, Result::Own),
         ("meridian_record", Shape::Record, Result::Own),
+        ("strip_nulls", Shape::Fixed(F::StripNulls, &[Own], &[]), Result::Own),
+        ("object", Shape::Fixed(F::ObjectOfTexts, &[Texts, Texts], &[Default::NoArray]), Result::Own),
         // Of jsonb alone.
-        ("strip_nulls", Shape::Fixed(F::StripNulls, &[Own], &[]), Result::Jsonb),
         ("pretty", Shape::Fixed(F::Pretty, &[Own], &[]), Result::JsonbText),
         ("set", Shape::Fixed(F::Set, &[Own, Texts, Own, Boolean], &[Default::Truth(true)]), Result::Jsonb),
         (
@@ -305,7 +308,8 @@ impl Call {
                 let defaults = defaults[defaults.len() - missing..].iter();
                 let mut all: Vec<Expr> = arguments.into_iter().map(|(e, _)| e).collect();
                 all.extend(defaults.map(|default| Expr::Constant(default.value())));
-                json(function, all)
+                let made = json(function, all);
+                if function == F::ObjectOfTexts { own(made) } else { made }
             }
             Shape::ToJson => {
                 let (e, t) = arguments.into_iter().next().expect("one argument");
@@ -370,6 +374,9 @@ mod tests {
         assert_eq!(value("json_build_array", arguments()), r#"["a", 1.5000000000]"#);
         let set = vec![constant("[1]", JSONB), constant("{5}", texts()), constant("2", JSONB)];
         assert_eq!(value("jsonb_set", set), "[1, 2]");
+        let keys = || vec![constant("{b,1,a,NULL}", texts())];
+        assert_eq!(value("jsonb_object", keys()), r#"{"a": null, "b": "1"}"#);
+        assert_eq!(value("json_object", keys()), r#"{"b" : "1", "a" : null}"#);
         let path = vec![constant(r#"{"a":{"b":7}}"#, JSONB), constant("a", TEXT), constant("b", TEXT)];
         assert_eq!(value("jsonb_extract_path_text", path), "7");
     }

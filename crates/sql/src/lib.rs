@@ -6,6 +6,7 @@
 
 pub mod aggregates;
 pub mod arrays;
+pub mod calls;
 pub mod cancel;
 pub mod catalog;
 pub mod ddl;
@@ -18,6 +19,7 @@ pub mod json;
 pub mod lower;
 pub mod materialized;
 pub mod names;
+pub mod networks;
 pub mod panics;
 pub mod parse;
 pub mod partitions;

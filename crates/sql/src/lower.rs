@@ -86,6 +86,15 @@ impl Lowering<'_> {
         names::find_table(self.catalog, self.search_path, self.database, name).cloned()
     }
 
+    /// A table whose rows can be read one by one: neither one of the system catalog, which is not ours to find, nor rows
+    /// of the statement itself, which are in no partition.
+    fn stored_table(&self, name: &ast::ObjectName) -> Lowered<Arc<Table>> {
+        match self.table(name) {
+            Ok(table) if table.schema != crate::with::SCHEMA => Ok(table),
+            _ => Err(Refusal::TooRich),
+        }
+    }
+
     /// Forgets what was found of parameters since they were declared so.
     fn redeclare(&mut self, declared: ParameterTypes) {
         *self.parameters = declared;
@@ -234,6 +243,7 @@ pub fn output_name(e: &ast::Expr) -> String {
         E::Identifier(ident) => names::fold(ident),
         E::CompoundIdentifier(path) => path.last().map(names::fold).unwrap_or_default(),
         E::Nested(inner) => output_name(inner),
+        E::Function(function) if let Some((_, name)) = crate::parse::attribute_of(function) => name.into(),
         E::Function(function) => {
             names::parts(&function.name).ok().and_then(|mut p| p.pop()).unwrap_or_default()
         }
@@ -327,9 +337,14 @@ pub fn short_type_name(data_type: DataType) -> String {
         DataType::Json => "json",
         DataType::Jsonb => "jsonb",
         DataType::Inet => "inet",
+        DataType::Cidr => "cidr",
+        DataType::MacAddr => "macaddr",
+        DataType::MacAddr8 => "macaddr8",
+        DataType::TimeTz => "timetz",
         DataType::TsVector => "tsvector",
         DataType::TsQuery => "tsquery",
         DataType::Enum(of) => return of.description().name.clone(),
+        DataType::Composite(of) => return of.description().name.clone(),
         DataType::Array(of) => return format!("_{}", short_type_name(of.data_type())),
     };
     plain.into()

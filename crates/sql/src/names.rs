@@ -185,6 +185,7 @@ pub fn data_type(ast: &Ast) -> SqlResult<DataType> {
         Ast::TsQuery => DataType::TsQuery,
         Ast::Interval { fields: None, precision: None | Some(6) } => DataType::Interval,
         Ast::Time(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => DataType::Time,
+        Ast::Time(None | Some(6), TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => DataType::TimeTz,
         Ast::Array(of) => return array(of, ast),
         other => return Err(SqlError::unsupported(format!("type {}", other.to_string().to_lowercase()))),
     })
@@ -210,8 +211,13 @@ fn array(of: &ArrayElemTypeDef, all: &Ast) -> SqlResult<DataType> {
     if let Some(domain) = domain(of) {
         return Err(SqlError::unsupported(format!("arrays of domains, as of {}", domain.name)));
     }
-    let element = Element::of(data_type(of)?);
-    element.map(DataType::Array).ok_or_else(|| SqlError::unsupported("arrays of more than one dimension"))
+    let of = data_type(of)?;
+    if let DataType::Composite(of) = of {
+        return Err(SqlError::unsupported(format!("arrays of composite types, as of {}", of.name())));
+    }
+    Element::of(of)
+        .map(DataType::Array)
+        .ok_or_else(|| SqlError::unsupported("arrays of more than one dimension"))
 }
 
 fn numeric(info: &ExactNumberInfo) -> SqlResult<DataType> {
@@ -258,15 +264,21 @@ fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
         "json" => DataType::Json,
         "jsonb" => DataType::Jsonb,
         "inet" => DataType::Inet,
+        "cidr" => DataType::Cidr,
+        "macaddr" => DataType::MacAddr,
+        "macaddr8" => DataType::MacAddr8,
+        "timetz" => DataType::TimeTz,
         "tsvector" => DataType::TsVector,
         "tsquery" => DataType::TsQuery,
         // The name of a configuration for full-text search stands for it.
         "regconfig" => DataType::Text,
+        // The name of a cursor stands for it.
+        "refcursor" => DataType::Text,
         "interval" => DataType::Interval,
         "time" => DataType::Time,
-        "timetz" | "jsonpath" | "cidr" | "macaddr" | "money" | "xml" | "bit" | "varbit" | "point"
-        | "line" | "box" | "path" | "polygon" | "circle" | "hstore" | "citext" | "oid" | "regclass"
-        | "regtype" | "regproc" | "regprocedure" | "int4range" | "int8range" | "tsrange" => {
+        "jsonpath" | "money" | "xml" | "bit" | "varbit" | "point" | "line" | "box" | "path" | "polygon"
+        | "circle" | "hstore" | "citext" | "oid" | "regclass" | "regtype" | "regproc" | "regprocedure"
+        | "int4range" | "int8range" | "tsrange" => {
             return Err(SqlError::unsupported(format!("type {word}")));
         }
         _ => return made_by_users(None, word).ok_or_else(|| undefined(name, word)),
@@ -276,7 +288,7 @@ fn custom(name: &ObjectName, _arguments: &[String]) -> SqlResult<DataType> {
 /// A type of users: of a domain, its base type.
 fn made_by_users(schema: Option<&str>, name: &str) -> Option<DataType> {
     let of_domain = || crate::user_types::domain_named(schema, name).map(|domain| domain.data_type);
-    crate::user_types::named(schema, name).map(DataType::Enum).or_else(of_domain)
+    crate::user_types::named(schema, name).or_else(of_domain)
 }
 
 /// The domain that a type name means. As a type it is its base type.
@@ -333,7 +345,7 @@ pub fn are_types_named_in(statement: &Statement) -> bool {
             Expr::TypedString(typed) => &typed.data_type,
             _ => return ControlFlow::Continue(()),
         };
-        match domain(written).is_some() || data_type(written).is_ok_and(|t| t.enumeration().is_some()) {
+        match domain(written).is_some() || data_type(written).is_ok_and(|t| t.made_id().is_some()) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -345,6 +357,7 @@ pub fn are_types_named_in(statement: &Statement) -> bool {
 fn schema_of(written: &Ast) -> Option<String> {
     match data_type(written) {
         Ok(DataType::Enum(of)) => Some(of.description().schema.clone()),
+        Ok(DataType::Composite(of)) => Some(of.description().schema.clone()),
         _ => domain(written).map(|domain| domain.schema.clone()),
     }
 }
@@ -388,6 +401,12 @@ pub fn quoted(name: &str) -> Ident {
     } else {
         Ident::with_quote('"', name)
     }
+}
+
+/// Whether a collation is by bytes, as all texts are ordered.
+pub(crate) fn is_bytewise(name: &ObjectName) -> bool {
+    let name = parts(name).ok().and_then(|mut parts| parts.pop());
+    name.is_some_and(|name| ["C", "POSIX", "ucs_basic", "default"].contains(&name.as_str()))
 }
 
 #[cfg(test)]

@@ -4,11 +4,14 @@
 //! tree of bounded depth.
 
 mod asides;
+mod attributes;
+mod call_marks;
 mod chains;
 mod check_options;
 mod comments;
 mod complexity;
 mod constraints;
+mod current_of;
 mod databases;
 mod deferrals;
 mod dialect;
@@ -16,13 +19,19 @@ mod do_blocks;
 mod domains;
 mod early_locks;
 mod fetch_first;
+mod frames;
 mod groups;
 mod identities;
+mod including;
 mod inference;
+mod kinds;
 mod likes;
 mod long_names;
 mod materialized;
 mod merges;
+mod moments;
+mod no_columns;
+mod null_tests;
 mod only;
 mod overriding;
 mod partitions;
@@ -30,6 +39,7 @@ mod reindex;
 mod roles;
 mod routines;
 mod row_locks;
+mod schemas;
 mod sequences;
 mod signs;
 mod spellings;
@@ -41,33 +51,41 @@ mod type_calls;
 mod types;
 mod waits;
 
+pub use attributes::{ATTRIBUTE, attribute_of, with_attributes};
+pub use call_marks::{is_rows_from, is_variadic, name_behind_variadic};
 pub use chains::balanced;
-pub use check_options::check_option;
 pub use comments::constraint_of;
 pub use complexity::too_deep;
 pub use constraints::{CONSTRAINTS, SAME_NAME, SET_COLUMNS};
+pub use current_of::{current_of, with_condition};
 pub use databases::{DatabaseWork, OfDatabase, OptionValue, WantedSetting, of_database};
 pub use do_blocks::{DO_BLOCK, DoBlock, do_block};
 pub use domains::{OfDomain, of_domain};
+pub use frames::{EXCLUDES, is_exclusion};
 pub use identities::{IdentityChange, identity_change};
+pub use including::{included, nulls_are_equal};
 pub use inference::{Inference, inference};
+pub use kinds::{AlteredKind, altered_kind, said_options};
 pub use likes::{Like, like_of};
 pub use materialized::{Refresh, asks_for_data, refresh_of};
 pub use merges::{DEFAULT_VALUES, NOTHING};
+pub use moments::moment;
+pub use no_columns::is_no_column;
 pub use only::{says_only, take_only};
 pub use overriding::{Overriding, overriding};
 pub use partitions::{attached_index, attached_to, detached};
-pub use reindex::{Indexed, Reindex, reindex};
+pub use reindex::{Cluster, Indexed, Reindex, cluster, reindex};
 pub use routines::{
     AlterRoutine, Body as RoutineBody, CreateAggregate, CreateRoutine, Declared, DeclaredResult, RoutineKind,
     RoutineStatement, Signature, carried_text, granted_routine, routine_statement, shown as shown_name,
     signature_of,
 };
+pub use schemas::{elements_of, has_elements};
 pub use sequences::change_of as change_of_sequence;
 pub use spellings::names_of_columns;
 pub use storage::{is_physical, stays};
 pub use triggers::{CreateTrigger, Timing, TriggerStatement, WrittenEvent, trigger_statement};
-pub use types::owner_of_type;
+pub use types::{OfType, change_of_type};
 pub use waits::WAIT_FOR;
 
 use base::SqlError;
@@ -141,15 +159,18 @@ fn parse_tokens(sql: &str, tokens: Vec<TokenWithSpan>) -> SqlResult<Vec<Statemen
     complexity::check(&tokens)?;
     complexity::check_names(&tokens)?;
     crate::interrupt::check()?;
+    let tokens = schemas::known(tokens);
     let tokens = fetch_first::known(do_blocks::known(triggers::known(routines::known(tokens))));
-    let tokens = only::known(partitions::known(tokens));
-    let tokens = overriding::marked(with_null_tests(with_whole_fetches(tokens)));
-    let tokens = comments::known(roles::known(spellings::known(constraints::known(tokens))));
+    let tokens = only::known(partitions::known(call_marks::known(tokens)));
+    let tokens = overriding::marked(null_tests::known(with_whole_fetches(current_of::known(tokens))));
+    let tokens = constraints::known(kinds::known(including::known(no_columns::known(tokens))));
+    let tokens = comments::known(roles::known(spellings::known(tokens)));
     let tokens = inference::known(early_locks::known(row_locks::known(merges::known(tokens))));
     let tokens = materialized::known(sequences::known(reindex::known(tokens)));
     let tokens = check_options::known(types::known(domains::known(databases::known(tokens))));
     let tokens = identities::known(likes::known(waits::known(trims::known(deferrals::known(tokens)))?)?);
-    let tokens = asides::with_plain_strings(storage::known(asides::known(groups::enclosed(tokens))));
+    let tokens = storage::known(asides::known(groups::enclosed(frames::known(tokens))));
+    let tokens = asides::with_plain_strings(tokens);
     let (have_signs, says_only) = (signs::meet(&tokens), tokens.iter().any(only::is_said));
     let have_type_calls = type_calls::are_said(&tokens);
     let dialect = BoundedDialect::new(tokens.len());
@@ -174,9 +195,8 @@ fn parse_tokens(sql: &str, tokens: Vec<TokenWithSpan>) -> SqlResult<Vec<Statemen
     }
     statements.iter_mut().for_each(chains::balance);
     type_calls::as_casts(&mut statements, have_type_calls);
-    if sql.contains('[') {
-        statements.iter_mut().for_each(subscripts::with_whole_names);
-    }
+    statements.iter_mut().for_each(|statement| subscripts::settle(sql, statement));
+    moments::settle(sql, &mut statements);
     Ok(statements)
 }
 
@@ -219,9 +239,7 @@ pub fn parse_expr(sql: &str) -> SqlResult<Expr> {
         Failure::TooComplex => too_deep(),
         Failure::Interrupted(error) => error,
     })?;
-    if sql.contains('[') {
-        subscripts::with_whole_names(&mut parsed);
-    }
+    subscripts::settle(sql, &mut parsed);
     Ok(parsed)
 }
 
@@ -261,6 +279,7 @@ fn with_whole_fetches(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 vec![(*way).clone(), number("1")]
             }
             [sign, count] if minus(sign) => vec![word("BACKWARD"), (*count).clone()],
+            [way, sign, count] if minus(sign) => vec![(*way).clone(), number(&format!("-{}", count.token))],
             given => given.iter().map(|t| (*t).clone()).collect(),
         };
         let mut parts = vec![word("FETCH")];
@@ -279,47 +298,6 @@ fn with_whole_fetches(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     whole
 }
 
-/// `x ISNULL` and `x NOTNULL`, which the parser takes for an alias, as `x IS NULL` and `x IS NOT NULL`.
-fn with_null_tests(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let test = |t: &TokenWithSpan| match &t.token {
-        Token::Word(w) if w.quote_style.is_none() => match w.value.to_ascii_uppercase().as_str() {
-            "ISNULL" => Some(&["IS", "NULL"][..]),
-            "NOTNULL" => Some(&["IS", "NOT", "NULL"][..]),
-            _ => None,
-        },
-        _ => None,
-    };
-    if !tokens.iter().any(|t| test(t).is_some()) {
-        return tokens;
-    }
-    let mut made: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len() + 8);
-    // Behind a value it is a test, anywhere else a name.
-    let mut is_behind_value = false;
-    for token in tokens {
-        match test(&token).filter(|_| is_behind_value) {
-            None => {
-                is_behind_value = match &token.token {
-                    Token::Whitespace(_) => is_behind_value,
-                    Token::Word(w) => w.quote_style.is_some() || w.keyword == Keyword::NoKeyword,
-                    Token::RParen | Token::RBracket => true,
-                    Token::Number(..) | Token::SingleQuotedString(_) => true,
-                    _ => false,
-                };
-                made.push(token);
-            }
-            Some(words) => {
-                for word in words {
-                    let blank = Token::Whitespace(Whitespace::Space);
-                    made.push(TokenWithSpan { token: blank, span: token.span });
-                    made.push(TokenWithSpan { token: Token::make_word(word, None), span: token.span });
-                }
-                is_behind_value = false;
-            }
-        }
-    }
-    made
-}
-
 /// PostgreSQL's wording of a parser's complaint.
 fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
     let text = match error {
@@ -336,6 +314,10 @@ fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
         None if said.starts_with("Explain must be root") => "syntax error at or near \"explain\"".into(),
         None => format!("syntax error: {said}"),
     };
+    if said.contains("an identifier or a '*' after '.'") && attributes::asks_for_all(sql) {
+        return SqlError::unsupported("all attributes of a row at once, (c).*")
+            .hint("Name them: (c).a, (c).b.");
+    }
     if let Some(statement) = unknown_statement(sql, said) {
         return SqlError::unsupported(statement);
     }
@@ -349,7 +331,7 @@ fn syntax_error(sql: &str, error: &ParserError) -> SqlError {
 
 /// A statement of PostgreSQL's that the parser does not know, if the complaint is about its first words.
 fn unknown_statement(sql: &str, said: &str) -> Option<&'static str> {
-    const STATEMENTS: &[&str] = &["REINDEX", "CLUSTER", "CHECKPOINT", "REFRESH", "REASSIGN", "SECURITY"];
+    const STATEMENTS: &[&str] = &["REINDEX", "CHECKPOINT", "REFRESH", "REASSIGN", "SECURITY"];
     let expects_statement =
         said.contains("Expected: an SQL statement") || said.contains("one of VIEW or TYPE");
     let text = sql.trim_start().to_ascii_uppercase();
@@ -443,6 +425,7 @@ mod tests {
             ("fetch -2 from c", "FETCH BACKWARD 2 FROM c"),
             ("fetch all c", "FETCH ALL FROM c"),
             ("fetch absolute 3 c", "FETCH ABSOLUTE 3 FROM c"),
+            ("fetch relative -3 from c", "FETCH RELATIVE -3 FROM c"),
             ("move forward all in c", "FETCH FORWARD ALL FROM c INTO \"meridian move\""),
             ("move 2 c", "FETCH 2 FROM c INTO \"meridian move\""),
             ("select 1 fetch first 1 rows only", "SELECT 1 FETCH FIRST 1 ROWS ONLY"),

@@ -7,20 +7,26 @@ pub mod expand;
 pub mod fold;
 mod fold_calls;
 mod hiding;
+mod inferred;
 pub mod kept;
+pub mod listed;
 mod places;
+pub mod polymorphic;
 pub mod records;
 pub mod resolve;
+pub mod rows_from;
 pub mod scopes;
 
 use crate::names;
 use crate::parse::{RoutineKind, Signature, shown_name};
+use crate::temporary;
 use crate::walk::{self, Walk};
 use base::convert::{Castable, castable};
 use base::error::{SqlError, SqlResult, SqlState};
-use base::routines::{ResultOf, Routine, TypeOf};
+use base::routines::{Polymorphic, ResultOf, Routine, TypeOf};
 use base::schema::Catalog;
 use base::{DataType, TableId};
+use scopes::Lookup;
 use sqlparser::ast::{self, TableFactor, Visitor};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -28,7 +34,12 @@ use std::sync::Arc;
 /// A type as an argument or a result has it: without limits. Errors: those of [`names::data_type`].
 pub fn type_of(written: &ast::DataType) -> SqlResult<TypeOf> {
     if let Some(domain) = names::domain(written) {
-        return Ok(TypeOf { data_type: domain.data_type, domain: Some(domain.id) });
+        return Ok(TypeOf { domain: Some(domain.id), ..domain.data_type.into() });
+    }
+    if let ast::DataType::Custom(name, _) = written
+        && let Some(any) = Polymorphic::named(&names::parts(name)?.join("."))
+    {
+        return Ok(any.into());
     }
     names::data_type(written).map(|data_type| unlimited(data_type).into())
 }
@@ -47,6 +58,9 @@ pub fn unlimited(data_type: DataType) -> DataType {
 
 /// A type's name as it can be written; of a user's type with its schema, unless that is `public`.
 pub fn type_name(catalog: &Catalog, of: TypeOf) -> String {
+    if let Some(any) = of.any {
+        return any.name().into();
+    }
     let domain = of.domain.and_then(|id| catalog.types.domains.get(&id));
     match domain {
         Some(domain) if domain.schema == "public" => crate::names::quoted(&domain.name).to_string(),
@@ -55,6 +69,23 @@ pub fn type_name(catalog: &Catalog, of: TypeOf) -> String {
         }
         None => data_type_name(of.data_type),
     }
+}
+
+/// An expression as a value of a type; as it is if a call did not tell the type.
+pub fn cast(catalog: &Catalog, e: ast::Expr, of: TypeOf) -> SqlResult<ast::Expr> {
+    if of.any.is_some() {
+        return Ok(e);
+    }
+    let name = match of.domain.and_then(|id| catalog.types.domains.get(&id)) {
+        Some(domain) => domain.qualified_name(),
+        None => written_type(of.data_type),
+    };
+    let mut made = crate::parse::parse_expr(&format!("CAST(NULL AS {name})"))?;
+    let ast::Expr::Cast { expr, .. } = &mut made else {
+        return Err(SqlError::internal("this text is a cast"));
+    };
+    **expr = e;
+    Ok(made)
 }
 
 /// `numeric` is written without its limits.
@@ -69,7 +100,7 @@ pub fn data_type_name(data_type: DataType) -> String {
 /// A type's name that means the same under any search path.
 pub fn written_type(data_type: DataType) -> String {
     match data_type {
-        DataType::Enum(of) => of.qualified_name(),
+        DataType::Enum(_) | DataType::Composite(_) => data_type.qualified_name(),
         DataType::Array(of) => format!("{}[]", written_type(of.data_type())),
         other => data_type_name(other),
     }
@@ -104,7 +135,8 @@ pub fn result_name(catalog: &Catalog, routine: &Routine) -> String {
         ResultOf::SetOf(of) => format!("SETOF {}", type_name(catalog, *of)),
         ResultOf::RowOf(id) => row(id),
         ResultOf::SetOfRows(id) => format!("SETOF {}", row(id)),
-        ResultOf::Record(_) => "record".into(),
+        ResultOf::Record(_) | ResultOf::OpenRecord => "record".into(),
+        ResultOf::SetOfOpenRecords => "SETOF record".into(),
         ResultOf::Table(_) if routine.has_outputs() => "SETOF record".into(),
         ResultOf::Table(columns) => {
             let columns = columns.iter();
@@ -124,13 +156,23 @@ pub fn kind_shown(routine: &Routine) -> &'static str {
     }
 }
 
-/// Where routines of a name are looked for: its schema, or the search path.
-pub fn schemas<'a>(
-    schema: Option<&'a String>,
-    search_path: &'a [String],
-) -> impl Iterator<Item = &'a String> {
-    let path = search_path.iter().filter(move |_| schema.is_none());
-    schema.into_iter().chain(path)
+/// Where routines of a name are looked for: its schema, or the search path. Temporary ones are found with their schema alone.
+pub fn schemas<'a>(schema: Option<&'a String>, search_path: &'a [String]) -> impl Iterator<Item = &'a str> {
+    let path = temporary::shown(search_path).filter(move |_| schema.is_none());
+    let written = schema.and_then(|schema| temporary::meant(schema, search_path));
+    written.into_iter().chain(path.map(String::as_str))
+}
+
+/// Whether something calls a temporary routine.
+pub fn calls_temporary(lookup: Lookup<'_>, node: &(impl walk::Node + ?Sized)) -> bool {
+    let is_it = |name: &ast::ObjectName| {
+        resolve::named(lookup, name).iter().any(|routine| temporary::is_temporary(&routine.schema))
+    };
+    let found = walk::expressions(node, |e| match e {
+        ast::Expr::Function(function) if is_it(&function.name) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break() || table_calls(node).iter().any(|(name, _)| is_it(name))
 }
 
 /// The routine that a statement names. Errors: 42883 if there is none, 42725 if a name alone means several, 42809 for a
@@ -153,7 +195,7 @@ pub fn find<'c>(
     };
     let mut of_name = Vec::new();
     for schema in schemas(schema.as_ref(), search_path) {
-        of_name.extend(catalog.routines.0.values().filter(|r| r.schema == *schema && r.name == name));
+        of_name.extend(catalog.routines.0.values().filter(|r| r.schema == schema && r.name == name));
     }
     let Some(types) = types else {
         let wanted: Vec<&&Arc<Routine>> = of_name.iter().filter(|routine| is_kind(routine)).collect();
@@ -218,7 +260,7 @@ pub fn table_calls(node: &(impl walk::Node + ?Sized)) -> Vec<(ast::ObjectName, u
         fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
             match factor {
                 TableFactor::Table { name, args: Some(args), .. } => {
-                    self.0.push((name.clone(), args.args.len()))
+                    self.0.push((name.clone(), args.args.len()));
                 }
                 TableFactor::Function { name, args, .. } => self.0.push((name.clone(), args.len())),
                 _ => {}

@@ -8,6 +8,7 @@
 
 use base::schema::{Catalog, SchemaAction};
 use base::{NodeId, TableId};
+use std::sync::Arc;
 
 /// What every session calls its own schema.
 pub const ALIAS: &str = "pg_temp";
@@ -93,6 +94,7 @@ pub fn makes_some(actions: &[SchemaAction]) -> bool {
         SchemaAction::CreateTable(table) => is_temporary(&table.schema),
         SchemaAction::CreateSequence(sequence) => is_temporary(&sequence.schema),
         SchemaAction::PutView(view) => is_temporary(&view.shape.schema),
+        SchemaAction::PutRoutine(routine) => is_temporary(&routine.schema),
         _ => false,
     })
 }
@@ -118,6 +120,9 @@ pub fn without_others(catalog: &Catalog, search_path: &[String]) -> Option<Catal
     shown.tables.retain(|_, table| !is_other(&table.schema));
     shown.views.retain(|_, view| !is_other(&view.shape.schema));
     shown.sequences.retain(|_, sequence| !is_other(&sequence.schema));
+    if shown.routines.0.values().any(|routine| is_other(&routine.schema)) {
+        Arc::make_mut(&mut shown.routines).0.retain(|_, routine| !is_other(&routine.schema));
+    }
     Some(shown)
 }
 

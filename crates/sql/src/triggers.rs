@@ -1,7 +1,7 @@
 //! Triggers as texts: their conditions, and the statements that make them.
 
 use crate::names::quoted;
-use base::schema::triggers::{BuiltIn, Event, Trigger};
+use base::schema::triggers::{BuiltIn, Event, Transitions, Trigger};
 use base::schema::{Catalog, Table};
 use base::{SqlError, SqlState};
 use std::ops::ControlFlow;
@@ -203,11 +203,12 @@ pub fn definition(
         && first(&|schema| catalog.relation_named(schema, &table.name).is_some()).as_ref()
             == Some(&table.schema);
     let mut text = format!(
-        "CREATE TRIGGER {} {} {} ON {} FOR EACH {}",
+        "CREATE TRIGGER {} {} {} ON {}{} FOR EACH {}",
         quoted(&trigger.name),
         trigger.when.word(),
         events.join(" OR "),
         qualified(&table.schema, &table.name, is_found),
+        referencing(&trigger.transitions),
         trigger.level.word()
     );
     if let Some(condition) = &trigger.condition {
@@ -227,6 +228,19 @@ pub fn definition(
     let arguments: Vec<String> = trigger.arguments.iter().map(literal).collect();
     text.push_str(&format!(" EXECUTE FUNCTION {called}({})", arguments.join(", ")));
     text
+}
+
+/// ` REFERENCING OLD TABLE AS o NEW TABLE AS n`; nothing where no tables are named.
+fn referencing(transitions: &Transitions) -> String {
+    let named = |word: &str, name: &Option<String>| {
+        name.as_ref().map_or_else(String::new, |name| format!(" {word} TABLE AS {}", quoted(name)))
+    };
+    match transitions.is_empty() {
+        true => String::new(),
+        false => {
+            format!(" REFERENCING{}{}", named("OLD", &transitions.old), named("NEW", &transitions.new))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -273,6 +287,7 @@ mod tests {
             routine: TableId(3),
             arguments: vec!["it's".into(), "2".into()],
             firing: Firing::Enabled,
+            transitions: Default::default(),
         };
         let (catalog, table) = (Catalog::default(), table());
         let plain = definition(&catalog, &["shop".into()], (&table, &trigger), false);

@@ -68,7 +68,7 @@ pub fn oid(id: TableId) -> u32 {
 }
 
 /// Types with their arrays, by PostgreSQL's object ids.
-const ARRAYS: [(u32, u32); 24] = [
+const ARRAYS: [(u32, u32); 28] = [
     (16, 1000),
     (17, 1001),
     (19, 1003),
@@ -90,6 +90,10 @@ const ARRAYS: [(u32, u32); 24] = [
     (1700, 1231),
     (2950, 2951),
     (869, 1041),
+    (650, 651),
+    (829, 1040),
+    (774, 775),
+    (1266, 1270),
     (3802, 3807),
     (3614, 3643),
     (3615, 3645),
@@ -138,10 +142,15 @@ pub fn type_oid(data_type: DataType) -> u32 {
         DataType::Json => 114,
         DataType::Jsonb => 3802,
         DataType::Inet => 869,
+        DataType::Cidr => 650,
+        DataType::MacAddr => 829,
+        DataType::MacAddr8 => 774,
+        DataType::TimeTz => 1266,
         DataType::TsVector => 3614,
         DataType::TsQuery => 3615,
         DataType::Array(of) => array_oid(type_oid(of.data_type())),
         DataType::Enum(of) => oid(of.id()),
+        DataType::Composite(of) => oid(of.id()),
     }
 }
 
@@ -166,6 +175,10 @@ pub fn type_of_oid(oid: u32) -> Option<DataType> {
         114 => DataType::Json,
         3802 => DataType::Jsonb,
         869 => DataType::Inet,
+        650 => DataType::Cidr,
+        829 => DataType::MacAddr,
+        774 => DataType::MacAddr8,
+        1266 => DataType::TimeTz,
         3614 => DataType::TsVector,
         3615 => DataType::TsQuery,
         _ => return None,

@@ -4,6 +4,7 @@
 //! zone. Planning sets it; what is planned holds the types themselves ([`base::enumeration::EnumType`]). A query
 //! over columns that waits for parameters is optimized once they are there, and keeps the types until then ([`Kept`]).
 
+use base::composite::CompositeType;
 use base::domain::Domain;
 use base::enumeration::EnumType;
 use base::error::SqlResult;
@@ -13,7 +14,7 @@ use base::{DataType, Datum, SqlError, SqlState, TableId};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Known {
     types: Arc<UserTypes>,
     search_path: Arc<[String]>,
@@ -43,7 +44,7 @@ fn knowing<T>(known: Option<Known>, work: impl FnOnce() -> T) -> T {
 }
 
 /// The types that a thread knew when something was planned, for what is computed of the plan later.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Kept(Option<Known>);
 
 impl Kept {
@@ -63,12 +64,16 @@ pub(crate) fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 }
 
 /// The type of a name, along the search path if it has no schema.
-pub(crate) fn named(schema: Option<&str>, name: &str) -> Option<EnumType> {
+pub(crate) fn named(schema: Option<&str>, name: &str) -> Option<DataType> {
     KNOWN.with_borrow(|known| {
         let known = known.as_ref()?;
+        let within = |schema: &str| {
+            let row = || known.types.composite_named(schema, name).map(DataType::Composite);
+            known.types.named(schema, name).map(DataType::Enum).or_else(row)
+        };
         match schema {
-            Some(schema) => known.types.named(schema, name),
-            None => known.search_path.iter().find_map(|schema| known.types.named(schema, name)),
+            Some(schema) => within(schema),
+            None => known.search_path.iter().find_map(|schema| within(schema)),
         }
     })
 }
@@ -96,10 +101,16 @@ pub(crate) fn has_some() -> bool {
     KNOWN.with_borrow(Option::is_some)
 }
 
-/// A type with the labels that it has in a catalog; itself if it is none of the catalog's.
+/// A type as a catalog describes it; itself if it is none of the catalog's.
 pub fn now(catalog: &Catalog, data_type: DataType) -> DataType {
-    let now = |of: EnumType| catalog.types.enums.get(&of.id()).copied().unwrap_or(of);
-    data_type.enumeration().map_or(data_type, |of| data_type.retyped(now(of)))
+    let made = data_type.made_id().and_then(|id| catalog.types.made(id));
+    made.map_or(data_type, |made| data_type.retyped(made))
+}
+
+/// The composite type of an id; one without attributes where the thread knows none.
+pub fn composite_of(id: TableId) -> CompositeType {
+    let known = KNOWN.with_borrow(|known| known.as_ref()?.types.composites.get(&id).copied());
+    known.unwrap_or_else(|| CompositeType::unknown(id))
 }
 
 /// The type of an id; one without labels where the thread knows none.
@@ -137,7 +148,7 @@ mod tests {
         let types = Arc::make_mut(&mut catalog.types);
         types.enums = [of(7, "public"), of(8, "other")].into_iter().map(|e| (e.id(), e)).collect();
         let path = ["other".to_string(), "public".to_string()];
-        let found = |schema| named(schema, "mood").map(EnumType::id);
+        let found = |schema| named(schema, "mood").and_then(DataType::made_id);
         within(&catalog, &path, || {
             assert_eq!(found(None), Some(TableId(8)));
             assert_eq!(found(Some("public")), Some(TableId(7)));

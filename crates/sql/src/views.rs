@@ -1,11 +1,14 @@
 //! Views in statements: before a statement is planned, each view in it becomes the query that defines it.
 //!
 //! IN: a statement, the catalog, the acting role. OUT: a statement over tables alone, and which tables its views read.
-//! KEEPS: what a view reads is held against the privileges of the view's owner, and the view itself against those of
-//! whoever acts ([`crate::privileges`], which runs first and takes a view for a table); a name that a common table
+//! KEEPS: what a view reads is held against the privileges of the view's owner, or of the role that acts if the view is
+//! `security_invoker`, and the view itself against those of the role that acts ([`crate::privileges`], which runs first and
+//! takes a view for a table); no condition is computed over a row that a view with `security_barrier` does not show, but for
+//! comparisons, which cannot fail ([`barriers`]); a name that a common table
 //! expression hides is no view. A statement over one simple view becomes one over its table ([`simple`]), so that it is
 //! answered by rows where the table's would be.
 
+mod barriers;
 mod only;
 mod qualify;
 mod simple;
@@ -16,6 +19,7 @@ use crate::names;
 use crate::privileges::Check;
 use crate::walk::{self, WalkMut};
 use base::error::{SqlError, SqlResult, SqlState};
+use base::roles::Standing;
 use base::schema::{Catalog, Table};
 use base::views::{Relation, View};
 use base::{DataType, TableId};
@@ -119,9 +123,14 @@ pub fn query_of(view: &View) -> SqlResult<Query> {
 
 /// Whether rows can be inserted into a view, changed and deleted.
 pub fn is_updatable(catalog: &Catalog, view: &View) -> bool {
+    !updatable_columns(catalog, view).is_empty()
+}
+
+/// Columns of a view through which a table's can be changed, by their names; none of a view that cannot be written to.
+pub fn updatable_columns(catalog: &Catalog, view: &View) -> BTreeSet<String> {
     let standing = catalog.roles.standing(base::roles::ROOT);
     let check = Check { catalog, search_path: &[], database: "", standing: &standing };
-    simple::is_updatable(&check, view)
+    simple::updatable_columns(&check, view)
 }
 
 /// Errors: 0A000 for a view that cannot be written to, of which WITH CHECK OPTION says nothing.
@@ -137,12 +146,16 @@ pub fn refuse_check_option(catalog: &Catalog, view: &View) -> SqlResult<()> {
     }
 }
 
-/// The same check for what the owner of a view may do.
+/// The same check for what the owner of a view may do, or `acting` where the view says so.
 fn with_owner<T>(
     check: &Check<'_>,
+    acting: &Standing,
     view: &View,
     work: impl FnOnce(&Check<'_>) -> SqlResult<T>,
 ) -> SqlResult<T> {
+    if view.security.invoker == Some(true) {
+        return work(&Check { standing: acting, ..*check });
+    }
     let roles = &check.catalog.roles;
     // A partition is read with the right to read it alone.
     let owner = match view.partition {
@@ -199,6 +212,8 @@ impl Ctes {
 
 struct Expansion<'a> {
     check: &'a Check<'a>,
+    /// The role that the statement is run by, whichever view is around.
+    acting: &'a Standing,
     generators: &'a Generators,
     /// Views read so far, and how many of them are around this one.
     count: usize,
@@ -211,7 +226,8 @@ struct Expansion<'a> {
 impl<'a> Expansion<'a> {
     fn new(check: &'a Check<'a>, generators: &'a Generators) -> Expansion<'a> {
         let (scopes, tables) = (Vec::new(), BTreeSet::new());
-        Expansion { check, generators, count: 0, depth: 0, scopes, tables, found: false }
+        let acting = check.standing;
+        Expansion { check, acting, generators, count: 0, depth: 0, scopes, tables, found: false }
     }
 }
 
@@ -226,11 +242,12 @@ impl Expansion<'_> {
         let mut query = only::resolve_query(self.check, query_of(view)?)?;
         let depth = self.depth + 1;
         let (count, tables, generators) = (&mut self.count, &mut self.tables, self.generators);
-        with_owner(self.check, view, |check| {
+        let acting = self.acting;
+        with_owner(self.check, acting, view, |check| {
             let statement = Statement::Query(Box::new(query.clone()));
             check.statement(&statement)?;
             tables.extend(view.uses.keys().filter(|id| check.catalog.table(**id).is_some()));
-            let mut inner = Expansion::new(check, generators);
+            let mut inner = Expansion { acting, ..Expansion::new(check, generators) };
             (inner.count, inner.depth, inner.tables) = (*count, depth, std::mem::take(tables));
             if let ControlFlow::Break(error) = query.walk_mut(&mut inner) {
                 return Err(error);
@@ -263,7 +280,10 @@ impl Expansion<'_> {
         }
         let view = view.clone();
         let mut alias = alias.clone().unwrap_or_else(|| called(name));
-        let query = self.body(&view)?;
+        let mut query = self.body(&view)?;
+        if view.security.barrier == Some(true) {
+            barriers::enclose(&mut query);
+        }
         // Whatever the list of a query is called, a view's columns have the names that the catalog has.
         let rest = view.shape.columns.iter().skip(alias.columns.len());
         let rest =

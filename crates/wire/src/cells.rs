@@ -6,14 +6,16 @@ use arrow_array::cast::AsArray;
 use arrow_array::*;
 use arrow_buffer::{IntervalDayTime, IntervalMonthDayNano, NullBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{DataType as Arrow, IntervalUnit, TimeUnit};
+use arrow_schema::{DataType as Arrow, Fields, IntervalUnit, TimeUnit};
+use base::composite::CompositeType;
 use base::decimal::Decimal;
 use base::element::Element;
 use base::enumeration::EnumType;
 use base::error::SqlResult;
-use base::inet::{Inet, KEY_BYTES};
+use base::inet::{self, Inet};
 use base::interval::Interval;
-use base::{DataType, SqlError};
+use base::timetz::TimeTz;
+use base::{DataType, Datum, Row, SqlError, TableId};
 use bytes::BytesMut;
 
 /// From 1970-01-01 to 2000-01-01, Arrow's and PostgreSQL's first day.
@@ -42,14 +44,26 @@ pub fn from_arrow(arrow: &Arrow) -> DataType {
         },
         Arrow::FixedSizeBinary(16) => DataType::Uuid,
         Arrow::LargeBinary => DataType::Jsonb,
-        Arrow::FixedSizeBinary(width) if *width == KEY_BYTES as i32 => DataType::Inet,
+        Arrow::FixedSizeBinary(width) if let Some(address) = inet::of_width(*width) => address,
+        Arrow::Time64(TimeUnit::Nanosecond) => DataType::TimeTz,
         Arrow::Time32(_) | Arrow::Time64(_) => DataType::Time,
         Arrow::Interval(_) | Arrow::Duration(_) => DataType::Interval,
         Arrow::List(of) => Element::of(from_arrow(of.data_type())).map_or(DataType::Text, DataType::Array),
         Arrow::BinaryView => DataType::TsVector,
+        Arrow::Struct(fields) if let Some(id) = row_type(fields) => {
+            DataType::Composite(sql::user_types::composite_of(id))
+        }
         Arrow::Binary | Arrow::FixedSizeBinary(_) => DataType::Bytea,
         Arrow::Dictionary(_, values) => from_arrow(values),
         _ => DataType::Text,
+    }
+}
+
+/// The composite type whose rows a struct holds; `None` if it holds others.
+fn row_type(fields: &Fields) -> Option<TableId> {
+    match fields.iter().as_slice() {
+        [field] => CompositeType::id_of_field(field.name()),
+        _ => None,
     }
 }
 
@@ -116,9 +130,9 @@ impl Cells {
                     form.uuid(out, v.try_into().expect("16 bytes"))
                 })
             }
-            Arrow::FixedSizeBinary(width) if *width == KEY_BYTES as i32 => {
+            Arrow::FixedSizeBinary(width) if inet::of_width(*width).is_some() => {
                 each!(array, FixedSizeBinaryArray, move |out: &mut _, v: &[u8]| {
-                    form.inet(out, &Inet::of_key(v).expect("an address"))
+                    form.inet(out, &Inet::of_packed(v).expect("an address"))
                 })
             }
             Arrow::FixedSizeBinary(_) => {
@@ -130,6 +144,7 @@ impl Cells {
             Arrow::Time64(TimeUnit::Microsecond) => {
                 each!(array, Time64MicrosecondArray, move |out: &mut _, v| form.time(out, v))
             }
+            Arrow::Time64(TimeUnit::Nanosecond) => zoned_clocks(array, form),
             Arrow::Time32(_) | Arrow::Time64(_) => {
                 let in_us = arrow_cast::cast(array, &Arrow::Time64(TimeUnit::Microsecond));
                 return Cells::new(&in_us.map_err(SqlError::internal)?, form);
@@ -147,7 +162,8 @@ impl Cells {
             Arrow::List(_) => nested::list(array.as_list::<i32>(), form)?,
             Arrow::LargeList(_) => nested::list(array.as_list::<i64>(), form)?,
             Arrow::FixedSizeList(_, _) => nested::fixed_list(array.as_fixed_size_list(), form)?,
-            Arrow::Struct(_) => nested::structs(array.as_struct(), form.zone())?,
+            Arrow::Struct(fields) if row_type(fields).is_some() => rows(array, form),
+            Arrow::Struct(_) => nested::structs(array.as_struct(), form.look())?,
             _ => printed(array.clone(), form),
         };
         Ok(Cells { nulls: array.logical_nulls(), put })
@@ -163,11 +179,30 @@ impl Cells {
     }
 }
 
+/// Rows of a composite type.
+fn rows(array: &ArrayRef, form: Form) -> Put {
+    let form = match form.data_type() {
+        DataType::Composite(_) => form,
+        _ => Form::text_of(from_arrow(array.data_type())).shown_as(form.look()),
+    };
+    let rows = array.as_struct().column(0).as_binary::<i32>().clone();
+    Box::new(move |out: &mut BytesMut, row: usize| {
+        let values = Row::from_bytes(rows.value(row)).expect("a value is kept as a row").to_vec();
+        form.value(out, &Datum::Array(values.into()))
+    })
+}
+
 /// Values of full-text search: their text, as bytes.
 fn documents(array: &ArrayRef, form: Form) -> Put {
     let array = array.as_binary_view().clone();
     Box::new(move |out: &mut BytesMut, row: usize| {
         form.text(out, std::str::from_utf8(array.value(row)).map_err(SqlError::internal)?)
+    })
+}
+
+fn zoned_clocks(array: &ArrayRef, form: Form) -> Put {
+    each!(array, Time64NanosecondArray, move |out: &mut BytesMut, packed| {
+        form.timetz(out, TimeTz::of_packed(packed))
     })
 }
 

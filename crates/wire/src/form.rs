@@ -3,15 +3,17 @@
 //! Dates and timestamps need no shift: PostgreSQL counts from 2000-01-01, and so do we.
 
 use crate::rows::sized;
+use crate::styles::{Look, Styles};
+use base::composite::CompositeType;
 use base::decimal::Decimal;
 use base::error::SqlResult;
 use base::inet::Inet;
 use base::interval::Interval;
 use base::text::write;
-use base::zone::Zone;
+use base::timetz::TimeTz;
 use base::{DataType, Datum, SqlError};
 use bytes::{BufMut, BytesMut};
-use sql::types::{Column, NUMERIC, element_oid, type_of_oid};
+use sql::types::{Column, NUMERIC, element_oid, type_of_oid, type_oid};
 use std::fmt::Write;
 
 /// The format code of binary values; text is 0.
@@ -35,7 +37,9 @@ pub fn type_size(oid: u32) -> i16 {
         16 | 18 => 1,
         21 => 2,
         23 | 26 | 700 | 1082 => 4,
-        20 | 701 | 1083 | 1114 | 1184 => 8,
+        829 => 6,
+        20 | 701 | 774 | 1083 | 1114 | 1184 => 8,
+        1266 => 12,
         19 => 64,
         1186 | 2950 => 16,
         _ => -1,
@@ -50,8 +54,7 @@ pub struct Form {
     /// Of the announced type, which decides how wide binary numbers are.
     oid: u32,
     text: TextForm,
-    /// Where texts of moments are shown.
-    zone: Zone,
+    look: Look,
 }
 
 /// What a value that is text here is on the wire.
@@ -76,7 +79,7 @@ impl Form {
             (_, DataType::Char { length }) => TextForm::Padded(length),
             _ => TextForm::Plain,
         };
-        Form { is_binary, data_type: column.data_type, oid: column.type_oid, text, zone: Zone::Utc }
+        Form { is_binary, data_type: column.data_type, oid: column.type_oid, text, look: Look::default() }
     }
 
     /// Text of a type.
@@ -84,13 +87,13 @@ impl Form {
         Form::new(&Column::new("", data_type), 0)
     }
 
-    /// The same in a zone.
-    pub fn in_zone(self, zone: Zone) -> Form {
-        Form { zone, ..self }
+    /// The same, shown as a session's settings say.
+    pub fn shown_as(self, look: Look) -> Form {
+        Form { look, ..self }
     }
 
-    pub(crate) fn zone(&self) -> Zone {
-        self.zone
+    pub(crate) fn look(&self) -> Look {
+        self.look
     }
 
     /// The form of an array's elements in it.
@@ -135,6 +138,10 @@ impl Form {
             Datum::Interval(interval) => self.interval(out, *interval),
             Datum::Json(text) => self.jsonb(out, text.as_bytes()),
             Datum::Inet(address) => self.inet(out, address),
+            Datum::TimeTz(time) => self.timetz(out, *time),
+            Datum::Array(values) if let DataType::Composite(of) = self.data_type => {
+                self.row(out, values, of)?
+            }
             Datum::Array(elements) => self.array(out, elements)?,
         }
         Ok(())
@@ -164,8 +171,8 @@ impl Form {
         match (self.is_binary, self.data_type) {
             (true, _) if self.oid == 700 => out.put_f32(value as f32),
             (true, _) => out.put_f64(value),
-            (false, DataType::Real) => taken(write::real(out, value as f32)),
-            (false, _) => taken(write::double(out, value)),
+            (false, DataType::Real) => taken(self.look.styles.real(out, value as f32)),
+            (false, _) => taken(self.look.styles.double(out, value)),
         }
     }
 
@@ -186,7 +193,7 @@ impl Form {
     pub(crate) fn timestamp(&self, out: &mut BytesMut, us: i64) {
         match (self.is_binary, self.data_type) {
             (true, _) => out.put_i64(us),
-            (false, DataType::TimestampTz) => taken(write::timestamptz(out, us, self.zone)),
+            (false, DataType::TimestampTz) => taken(write::timestamptz(out, us, self.look.zone)),
             (false, _) => taken(write::timestamp(out, us)),
         }
     }
@@ -200,7 +207,18 @@ impl Form {
 
     pub(crate) fn inet(&self, out: &mut BytesMut, value: &Inet) {
         match self.is_binary {
-            true => out.put_slice(&value.to_wire()),
+            true => out.put_slice(&value.to_wire(self.data_type == DataType::Cidr)),
+            false => taken(write::value(out, &Datum::Inet(*value), self.data_type, self.look.zone)),
+        }
+    }
+
+    /// In binary the time as its clocks show it, and how many seconds they are behind UTC.
+    pub(crate) fn timetz(&self, out: &mut BytesMut, value: TimeTz) {
+        match self.is_binary {
+            true => {
+                out.put_i64(value.us());
+                out.put_i32(-value.offset_s());
+            }
             false => taken(write!(out, "{value}")),
         }
     }
@@ -208,7 +226,7 @@ impl Form {
     pub(crate) fn bytes(&self, out: &mut BytesMut, value: &[u8]) {
         match self.is_binary {
             true => out.put_slice(value),
-            false => taken(write::bytea(out, value)),
+            false => taken(self.look.styles.bytes(out, value)),
         }
     }
 
@@ -219,7 +237,7 @@ impl Form {
                 out.put_i32(value.days);
                 out.put_i32(value.months);
             }
-            false => taken(write!(out, "{value}")),
+            false => taken(self.look.styles.interval(out, value)),
         }
     }
 
@@ -238,12 +256,31 @@ impl Form {
         out.put_slice(text);
     }
 
+    /// A row: in binary the number of its values, and each behind its type and its length.
+    fn row(&self, out: &mut BytesMut, values: &[Datum], of: CompositeType) -> SqlResult<()> {
+        if !self.is_binary {
+            taken(write::value(out, &Datum::Array(values.into()), self.data_type, self.look.zone));
+            return Ok(());
+        }
+        out.put_i32(values.len() as i32);
+        for (at, value) in values.iter().enumerate() {
+            let data_type = of.type_at(at);
+            let oid = type_oid(data_type);
+            out.put_u32(oid);
+            match value.is_null() {
+                true => out.put_i32(-1),
+                false => {
+                    let form = Form::binary_element(oid, data_type);
+                    sized(out, |out| form.value(out, value))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// An array of one dimension.
     fn array(&self, out: &mut BytesMut, elements: &[Datum]) -> SqlResult<()> {
-        let TextForm::Array(of, data_type) = self.text else {
-            taken(write::value(out, &Datum::Array(elements.into()), self.data_type, self.zone));
-            return Ok(());
-        };
+        let TextForm::Array(of, data_type) = self.text else { return self.array_text(out, elements) };
         let form = Form::binary_element(of, data_type);
         array_header(out, &[elements.len()], elements.iter().any(Datum::is_null), of);
         for element in elements {
@@ -252,6 +289,27 @@ impl Form {
                 false => sized(out, |out| form.value(out, element))?,
             }
         }
+        Ok(())
+    }
+
+    /// The text of an array. Where settings choose forms, its elements are written one by one.
+    fn array_text(&self, out: &mut BytesMut, elements: &[Datum]) -> SqlResult<()> {
+        let is_nested = elements.iter().any(|element| matches!(element, Datum::Array(_)));
+        let of = match self.data_type {
+            DataType::Array(of) if self.look.styles != Styles::default() && !is_nested => of.data_type(),
+            _ => {
+                taken(write::value(out, &Datum::Array(elements.into()), self.data_type, self.look.zone));
+                return Ok(());
+            }
+        };
+        let form = Form::text_of(of).shown_as(self.look);
+        let mut shown = Vec::with_capacity(elements.len());
+        for element in elements {
+            let mut text = BytesMut::new();
+            form.value(&mut text, element)?;
+            shown.push((!element.is_null()).then(|| String::from_utf8_lossy(&text).into_owned()));
+        }
+        out.put_slice(base::text::array::display(&shown).as_bytes());
         Ok(())
     }
 

@@ -4,12 +4,12 @@ use crate::cells::{Cells, Put, from_arrow};
 use crate::dimensions;
 use crate::form::{Form, array_header};
 use crate::rows::sized;
+use crate::styles::Look;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray};
 use arrow_schema::DataType as Arrow;
 use base::SqlError;
 use base::error::SqlResult;
 use base::text::array;
-use base::zone::Zone;
 use bytes::{BufMut, BytesMut};
 
 pub(crate) fn list<O: OffsetSizeTrait>(list: &GenericListArray<O>, form: Form) -> SqlResult<Put> {
@@ -51,7 +51,7 @@ fn elements_of(
         }));
     }
     let data_type = form.labels().unwrap_or_else(|| from_arrow(elements.data_type()));
-    let cells = Cells::new(&elements, Form::text_of(data_type).in_zone(form.zone()))?;
+    let cells = Cells::new(&elements, Form::text_of(data_type).shown_as(form.look()))?;
     Ok(Box::new(move |out, row| {
         let (from, to) = range(row);
         out.put_u8(b'{');
@@ -75,9 +75,9 @@ fn elements_of(
 }
 
 /// Rows as values, `(1,"a b",)`: null is nothing.
-pub(crate) fn structs(rows: &StructArray, zone: Zone) -> SqlResult<Put> {
+pub(crate) fn structs(rows: &StructArray, look: Look) -> SqlResult<Put> {
     let text =
-        |field: &ArrayRef| Cells::new(field, Form::text_of(from_arrow(field.data_type())).in_zone(zone));
+        |field: &ArrayRef| Cells::new(field, Form::text_of(from_arrow(field.data_type())).shown_as(look));
     let fields = rows.columns().iter().map(text).collect::<SqlResult<Vec<_>>>()?;
     Ok(Box::new(move |out, row| {
         out.put_u8(b'(');

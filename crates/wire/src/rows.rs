@@ -2,9 +2,9 @@
 
 use crate::cells::Cells;
 use crate::form::{Form, format_of};
+use crate::styles::Look;
 use arrow_array::RecordBatch;
 use base::error::{SqlResult, SqlState};
-use base::zone::Zone;
 use base::{Datum, SqlError};
 use bytes::{BufMut, BytesMut};
 use sql::types::Column;
@@ -27,10 +27,10 @@ impl Portion {
         self.len() == 0
     }
 
-    /// The rows, ready to be written. `formats` as [`format_of`] takes them; texts of moments are shown in the zone.
+    /// The rows, ready to be written. `formats` as [`format_of`] takes them; texts look as `look` says.
     /// Errors: a column cannot be shown.
-    pub fn writer(&self, columns: &[Column], formats: &[i16], zone: Zone) -> SqlResult<RowWriter<'_>> {
-        let form = |(i, column)| Form::new(column, format_of(formats, i)).in_zone(zone);
+    pub fn writer(&self, columns: &[Column], formats: &[i16], look: Look) -> SqlResult<RowWriter<'_>> {
+        let form = |(i, column)| Form::new(column, format_of(formats, i)).shown_as(look);
         let forms = columns.iter().enumerate().map(form);
         Ok(match self {
             Portion::Values(rows) => RowWriter::Values { rows, forms: forms.collect() },

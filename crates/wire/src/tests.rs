@@ -4,7 +4,6 @@ use super::*;
 use arrow_array::*;
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType as Arrow, Field, TimeUnit};
-use base::zone::Zone;
 use base::{DataType, Datum};
 use bytes::BytesMut;
 use sql::types::{Column, array_oid, type_oid};
@@ -22,7 +21,7 @@ fn list_of(values: ArrayRef, ends: &[usize]) -> ListArray {
 fn fields(column: &Column, array: &ArrayRef, format: i16) -> Vec<Vec<u8>> {
     let batch = RecordBatch::try_from_iter([("c", array.clone())]).unwrap();
     let portion = Portion::Batch(batch);
-    let writer = portion.writer(std::slice::from_ref(column), &[format], Zone::Utc).unwrap();
+    let writer = portion.writer(std::slice::from_ref(column), &[format], Look::default()).unwrap();
     let field = |row| {
         let mut out = BytesMut::new();
         writer.fields(&mut out, row).unwrap();
@@ -35,7 +34,7 @@ fn fields(column: &Column, array: &ArrayRef, format: i16) -> Vec<Vec<u8>> {
 /// The field of a value.
 fn sent(column: &Column, value: Datum, format: i16) -> Vec<u8> {
     let portion = Portion::Values(vec![vec![value]]);
-    let writer = portion.writer(std::slice::from_ref(column), &[format], Zone::Utc).unwrap();
+    let writer = portion.writer(std::slice::from_ref(column), &[format], Look::default()).unwrap();
     let mut out = BytesMut::new();
     writer.fields(&mut out, 0).unwrap();
     out[2..].to_vec()
@@ -223,7 +222,7 @@ fn lists_of_lists_are_arrays_of_several_dimensions() {
     let uneven = Portion::Batch(
         RecordBatch::try_from_iter([("c", list(list(numbers, &[0, 1, 3]), &[0, 2]))]).unwrap(),
     );
-    let writer = uneven.writer(&[column], &[BINARY], Zone::Utc).unwrap();
+    let writer = uneven.writer(&[column], &[BINARY], Look::default()).unwrap();
     assert_eq!(writer.fields(&mut BytesMut::new(), 0).unwrap_err().state, base::SqlState(*b"2202E"));
 }
 

@@ -59,6 +59,8 @@ fn growth(name: &str) -> (Growth, bool) {
         "regexp_split_to_array" | "meridian_regexp_pieces" => (Growth::Pieces, false),
         // Characters may get longer.
         "upper" | "lower" | "initcap" => (Growth::Linear(3), false),
+        // U+FDFA is 18 letters.
+        "normalize" => (Growth::Linear(11), false),
         // The longest field for its letters: `J`, a day's number.
         "to_char" => (Growth::Linear(12), false),
         // Three octal digits and a backslash.
@@ -177,6 +179,7 @@ fn bytes(growth: Growth, arguments: &[Argument], row: usize) -> u64 {
             let values = u64::try_from(values).unwrap_or(u64::MAX).saturating_add(1);
             values.min(crate::sets::MOMENTS_MAX as u64).saturating_mul(24)
         }
+        Growth::Range if arguments.iter().any(Argument::is_numeric) => of_numerics(arguments, row),
         Growth::Range => {
             let (from, to) = if arguments.len() > 1 { (count(0), count(1)) } else { (0, count(0)) };
             let step = if arguments.len() > 2 { count(2).unsigned_abs().max(1) } else { 1 };
@@ -187,6 +190,16 @@ fn bytes(growth: Growth, arguments: &[Argument], row: usize) -> u64 {
         Growth::Pieces => size(0).saturating_add(size(0).saturating_add(1).saturating_mul(ROW_BYTES)),
         Growth::Linear(factor) => all().saturating_mul(factor),
     }
+}
+
+/// A series of numerics, which is refused where it would be longer.
+fn of_numerics(arguments: &[Argument], row: usize) -> u64 {
+    let number = |n: usize| arguments.get(n).map_or(Some(1.0), |a| a.real(row));
+    let values = match (number(0), number(1), number(2)) {
+        (Some(from), Some(to), Some(step)) if step != 0.0 => ((to - from) / step).abs() as u64,
+        _ => 0,
+    };
+    values.saturating_add(2).min(crate::sets::MOMENTS_MAX as u64).saturating_mul(64)
 }
 
 /// What the groups of a match have matched.
@@ -276,6 +289,19 @@ impl Argument {
     fn is_moment(&self) -> bool {
         let data_type = self.values.as_ref().map(|values| values.data_type());
         matches!(data_type, Some(DataType::Timestamp(..) | DataType::Date32))
+    }
+
+    fn is_numeric(&self) -> bool {
+        self.values.as_ref().is_some_and(|values| matches!(values.data_type(), DataType::Decimal128(..)))
+    }
+
+    /// A number, about.
+    fn real(&self, row: usize) -> Option<f64> {
+        let value = ScalarValue::try_from_array(self.values.as_ref()?, self.row(row)).ok()?;
+        match value.cast_to(&DataType::Float64).ok()? {
+            ScalarValue::Float64(number) => number,
+            _ => None,
+        }
     }
 
     /// A moment, or the length of an interval, in µs.

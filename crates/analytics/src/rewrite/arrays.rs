@@ -2,6 +2,7 @@
 
 use super::numbers::{as_integer, is_integer};
 use datafusion::sql::sqlparser::ast::{self, Expr};
+use std::ops::ControlFlow;
 
 /// `ARRAY[…]` and `left || right` whose whole numbers are integers where they fit, as in PostgreSQL; the planner takes them for
 /// bigints. `None` for other expressions, and if there are none.
@@ -11,6 +12,23 @@ pub(super) fn of_integers(e: &Expr) -> Option<Expr> {
         Expr::BinaryOp { left, op: ast::BinaryOperator::StringConcat, right } => joined(left, right),
         _ => None,
     }
+}
+
+/// `ARRAY[…]` of anything but constants as a call: the planner forgets in its elements what stands around a subquery.
+pub(super) fn as_call(e: &mut Expr) -> Option<Expr> {
+    let is_named = |e: &Expr| match e {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    if !matches!(e, Expr::Array(_)) || sql::walk::expressions(&*e, is_named).is_continue() {
+        return None;
+    }
+    let Expr::Array(array) = e else { return None };
+    let Ok(Expr::Function(mut call)) = sql::parse::parse_expr("make_array()") else { return None };
+    let ast::FunctionArguments::List(list) = &mut call.args else { return None };
+    let elements = std::mem::take(&mut array.elem).into_iter();
+    list.args = elements.map(|e| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e))).collect();
+    Some(Expr::Function(call))
 }
 
 fn list_of_integers(array: &ast::Array) -> Option<Expr> {

@@ -391,9 +391,10 @@ fn is_word(value: &ast::Value) -> bool {
 /// Whether an expression is a whole number or NULL, as far as can be told without types.
 fn is_whole_constant(e: &Expr) -> bool {
     match e {
-        Expr::Value(value) => {
-            matches!(value.value, ast::Value::Number(..) | ast::Value::Null)
-        }
+        Expr::Value(value) => match &value.value {
+            ast::Value::Number(text, _) => text.parse::<i64>().is_ok(),
+            other => *other == ast::Value::Null,
+        },
         Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_whole_constant(inner),
         Expr::BinaryOp { .. } | Expr::Cast { .. } => number(e).is_some(),
         _ => false,
@@ -441,7 +442,8 @@ pub(super) fn returned(name: &str, is_over_window: bool) -> Option<&'static str>
 pub(super) fn interval_of_parts(function: &ast::Function) -> Option<Expr> {
     const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
     let ast::FunctionArguments::List(list) = &function.args else { return None };
-    if list.args.len() == PARTS.len() {
+    let is_named = |argument: &FunctionArg| matches!(argument, FunctionArg::Named { .. });
+    if list.args.len() == PARTS.len() && !list.args.iter().any(is_named) {
         return None;
     }
     let mut parts = PARTS.map(|_| "0".to_string());

@@ -102,7 +102,10 @@ impl<'a, 'o> Dependent<'a, 'o> {
         let is_of_outside = std::cell::Cell::new(false);
         let look = |call: &Expr| {
             let named = named_in(call, &self.outside).len();
-            is_of_outside.set(is_of_outside.get() || named > 0 && named == columns_in(call));
+            // Columns of relations that subqueries of the call read say nothing of whose it is.
+            let inside = Outside { qualifiers: relations_in(call), is_aggregate: self.outside.is_aggregate };
+            let all = columns_in(call) - named_in(call, &inside).len();
+            is_of_outside.set(is_of_outside.get() || named > 0 && named == all);
             null()
         };
         let mut projection = self.select.projection.clone();

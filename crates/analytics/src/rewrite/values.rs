@@ -111,7 +111,15 @@ fn has_own_literals(shown: &DataType) -> bool {
             | DataType::JSON
             | DataType::JSONB
             | DataType::Array(_)
-    ) || matches!(sql::names::data_type(shown), Ok(base::DataType::Enum(_)))
+    ) || matches!(
+        sql::names::data_type(shown),
+        Ok(base::DataType::Enum(_)
+            | base::DataType::Inet
+            | base::DataType::Cidr
+            | base::DataType::MacAddr
+            | base::DataType::MacAddr8
+            | base::DataType::TimeTz)
+    )
 }
 
 /// Of a date and a moment the moment, and of two kinds of moments the one with a time zone; else the first one.

@@ -99,7 +99,9 @@ fn completed(spec: &WindowSpec, windows: &Windows) -> SqlResult<WindowSpec> {
     let base = find(windows, name)?;
     let name = sql::names::fold(name);
     let cannot = |what: &str| Err(windowing(format!("cannot {what} of window \"{name}\"")));
-    if !spec.partition_by.is_empty() {
+    let (excluded, divided): (Vec<_>, Vec<_>) =
+        spec.partition_by.iter().cloned().partition(sql::parse::is_exclusion);
+    if !divided.is_empty() {
         return cannot("override PARTITION BY clause");
     }
     if !spec.order_by.is_empty() && !base.order_by.is_empty() {
@@ -111,7 +113,7 @@ fn completed(spec: &WindowSpec, windows: &Windows) -> SqlResult<WindowSpec> {
     let order_by = if base.order_by.is_empty() { &spec.order_by } else { &base.order_by };
     with_spans(WindowSpec {
         window_name: None,
-        partition_by: base.partition_by.clone(),
+        partition_by: excluded.into_iter().chain(base.partition_by.iter().cloned()).collect(),
         order_by: order_by.clone(),
         window_frame: spec.window_frame.clone(),
     })
@@ -123,9 +125,13 @@ fn with_spans(mut spec: WindowSpec) -> SqlResult<WindowSpec> {
         return Ok(spec);
     };
     for bound in [Some(&mut frame.start_bound), frame.end_bound.as_mut()].into_iter().flatten() {
-        if let WindowFrameBound::Preceding(Some(e)) | WindowFrameBound::Following(Some(e)) = bound
-            && let Some(text) = interval_text(e)
-        {
+        let (WindowFrameBound::Preceding(Some(e)) | WindowFrameBound::Following(Some(e))) = bound else {
+            continue;
+        };
+        if let Some(number) = number(e) {
+            **e = number.clone();
+        }
+        if let Some(text) = interval_text(e) {
             let span = base::interval::parse(text)?;
             let text = format!("{} months {} days {} microseconds", span.months, span.days, span.us);
             **e = Expr::Interval(ast::Interval {
@@ -138,6 +144,23 @@ fn with_spans(mut spec: WindowSpec) -> SqlResult<WindowSpec> {
         }
     }
     Ok(spec)
+}
+
+/// The number in a literal of a named type: `2::bigint`. The planner takes it for one of the type of the order.
+fn number(e: &Expr) -> Option<&Expr> {
+    match e {
+        Expr::Nested(inner) => number(inner),
+        Expr::Cast { expr, data_type, .. } => {
+            use base::DataType as T;
+            let is_number = sql::names::data_type(data_type).is_ok_and(|of| {
+                matches!(of, T::SmallInt | T::Integer | T::BigInt | T::Numeric { .. } | T::Real | T::Double)
+            });
+            let is_literal =
+                |e: &Expr| matches!(e, Expr::Value(v) if matches!(v.value, ast::Value::Number(..)));
+            Some(expr.as_ref()).filter(|e| is_number && is_literal(e))
+        }
+        _ => None,
+    }
 }
 
 /// The text of a literal that is an interval where a frame wants a distance.

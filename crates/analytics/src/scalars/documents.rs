@@ -1,22 +1,25 @@
-//! Documents and searches of full-text search as arguments: what is computed of them as rows compute it, and what is refused.
+//! Documents and searches of full-text search, and addresses, as arguments: what is computed of them as rows compute it, and
+//! what is refused.
 
 use super::evaluated::{Computation, call};
 use super::kinds::{Family, Kind};
+use base::SqlError;
 use base::error::SqlResult;
 use base::expr::Expr as Scalar;
-use base::{DataType, SqlError};
 use datafusion::logical_expr::Expr;
-use sql::text_search::{self, Call};
+use sql::calls::{self, Call};
 
 pub(super) fn is_ours(kind: Kind) -> bool {
     matches!(kind.family(), Family::Document | Family::Search)
 }
 
-/// `length` of a document; `None` for anything else.
-pub(super) fn length(arguments: &[Expr], kinds: &[Kind]) -> Option<Expr> {
-    let ([document], [kind]) = (arguments, kinds) else { return None };
-    let call = text_search::function("length", &[Some(DataType::TsVector)])?;
-    (*kind == Kind::Known(DataType::TsVector)).then(|| computed(call, vec![(document.clone(), *kind)]))
+/// A function that texts or numbers have, too, of a document or an address; `None` for anything else.
+pub(super) fn shared(name: &str, arguments: &[Expr], kinds: &[Kind]) -> Option<Expr> {
+    let ([argument], [Kind::Known(own)]) = (arguments, kinds) else { return None };
+    // The planner has other names for it.
+    let name = if matches!(name, "char_length" | "character_length") { "length" } else { name };
+    let call = calls::shared(name, &[Some(*own)])?;
+    Some(computed(call, vec![(argument.clone(), kinds[0])]))
 }
 
 /// Errors: 0A000 for comparisons by an order.

@@ -2,9 +2,10 @@
 
 use super::super::fields::call_name;
 use super::super::types;
-use super::kinds::{Kind, arrow_span, field_of, span};
+use super::kinds::{Kind, arrow_span, field_of, kind_of_field, span};
 use super::plain::Plain;
 use super::typing::is_of_labels;
+use base::composite::CompositeType;
 use base::error::SqlResult;
 use base::expr::BinaryOperator;
 use base::interval::Interval;
@@ -147,6 +148,36 @@ pub(super) fn returned(function: &ScalarUDF) -> Option<Kind> {
         Kind::Known(DataType::Array(_)) => Kind::Foreign,
         returns => returns,
     })
+}
+
+/// The value of what is computed of constants alone, as far as rows compute it; `None` for anything else, and where it has
+/// none.
+pub(super) fn value(e: &Expr) -> Option<Datum> {
+    match e {
+        Expr::Alias(alias) => value(&alias.expr),
+        Expr::Literal(value, _) => types::datum(value),
+        Expr::Negative(of) => match value(of)? {
+            Datum::Decimal(d) => Some(Datum::Decimal(d.negated())),
+            Datum::Int(n) => n.checked_neg().map(Datum::Int),
+            _ => None,
+        },
+        Expr::Cast(cast) => match (value(&cast.expr)?, kind_of_field(&cast.field)) {
+            (value @ Datum::Int(_), Kind::Known(to @ DataType::Numeric { .. })) => {
+                base::expr::cast(value, to).ok()
+            }
+            _ => None,
+        },
+        Expr::ScalarFunction(call) => {
+            let function = call.func.inner().downcast_ref::<Evaluated>()?;
+            let (Computation::Scalar(expr), Kind::Known(returns)) = (&function.computation, function.returns)
+            else {
+                return None;
+            };
+            let values = call.args.iter().map(value).collect::<Option<Vec<Datum>>>()?;
+            fitted(expr.eval(&values).ok()?, returns).ok()
+        }
+        _ => None,
+    }
 }
 
 fn kind_name(kind: Kind) -> String {
@@ -412,4 +443,10 @@ fn floats(operator: BinaryOperator, arguments: &[ColumnarValue]) -> Result<Colum
         true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
         false => ColumnarValue::Array(array),
     })
+}
+
+/// Bytes in the order of rows, which are equal where rows are: a NULL within a row is like any other.
+pub(super) fn row_key(e: &Expr, of: CompositeType) -> Expr {
+    let row = (e.clone(), Kind::Known(DataType::Composite(of)));
+    call(Computation::Plain(Plain::RowKey), vec![row], Kind::Known(DataType::Bytea))
 }

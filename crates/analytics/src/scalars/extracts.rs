@@ -1,6 +1,6 @@
 //! `extract`, whose values are `numeric`, where those of `date_part` are `double precision`.
 
-use super::functions::date_part;
+use super::date_parts::date_part;
 use super::inference::kind_of;
 use super::zoned;
 use base::error::SqlResult;

@@ -1,17 +1,17 @@
 //! Functions whose PostgreSQL namesakes have other types or other values.
 
 use super::documents;
-use super::evaluated::{Computation, SpanOperation, call};
+use super::evaluated::{Computation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
 use super::lists;
-use super::plain::Plain;
+use super::powers::{self, DOUBLE, double};
 use super::typing::{self, Settled, as_text, no_function};
 use base::DataType;
-use base::expr::{BinaryOperator, Expr as Scalar, Function};
+use base::expr::{Expr as Scalar, Function};
 use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::common::{ExprSchema, ScalarValue};
-use datafusion::logical_expr::expr::{Cast, ScalarFunction};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, cast, lit};
 use std::sync::Arc;
 
@@ -114,10 +114,8 @@ pub(super) fn function(
         true => Vec::new(),
         false => arguments.iter().map(|e| kind_of(e, schema)).collect(),
     };
-    if ["length", "char_length", "character_length"].contains(&name)
-        && let Some(length) = documents::length(arguments, &kinds)
-    {
-        return Ok(Some(length));
+    if let Some(computed) = documents::shared(name, arguments, &kinds) {
+        return Ok(Some(computed));
     }
     if crate::labels::FUNCTIONS.contains(&name) {
         return lists::labels(name, arguments, schema).map(Some);
@@ -169,13 +167,12 @@ fn understood(
             let arguments = vec![(unit, Kind::Known(DataType::Text)), (at, kind)];
             Ok(Some(call(Computation::Scalar(cut), arguments, kind)))
         }
-        ("power" | "pow", [a, b]) => power(name, a, b, schema),
-        ("sqrt" | "exp" | "ln" | "log10" | "log", [a]) => of_double(name, a, kinds[0]),
-        ("log", [base, of]) => logarithm(base, of, &kinds),
+        ("power" | "pow", [a, b]) => powers::power(name, (a, kinds[0]), (b, kinds[1])),
+        ("sqrt" | "exp" | "ln" | "log10" | "log" | "trim_scale", [a]) => powers::of_one(name, a, kinds[0]),
+        ("log", [base, of]) => powers::logarithm(base, of, &kinds),
         ("chr", [Expr::Literal(ScalarValue::Int64(Some(0)), _)]) => {
             Err(base::SqlError::new(base::SqlState(*b"54000"), "null character not permitted"))
         }
-        ("date_part", [unit, at]) => date_part(unit, at, kinds[1]),
         ("array_element" | "array_slice" | "array_has", _) => Ok(lists::function(name, udf, arguments)),
         ("octet_length", [a]) if matches!(kinds[0], Kind::Known(DataType::Char { .. })) => {
             again(vec![shown(a, kinds[0])])
@@ -198,22 +195,11 @@ fn understood(
         }
         ("pg_typeof", [of]) if is_integer(of, Kind::Unknown, is_written) => Ok(Some(lit("integer"))),
         ("pg_typeof", [of]) => Ok(Some(lit(type_name(of, kinds[0], schema)))),
-        ("to_char" | "to_date" | "to_timestamp" | "to_number", _) => templated(name, &kinds),
+        ("to_char" | "to_date" | "to_timestamp" | "to_number", [_, ..]) => templated(name, &kinds),
+        ("array_to_string", []) => Err(no_function(name, &kinds)),
         ("array_to_string", [_, ..]) if !matches!(kinds[0], Kind::Foreign | Kind::Unknown) => {
             Err(no_function(name, &kinds))
         }
-        ("meridian_at_utc", [at]) => match kinds[0].family() {
-            Family::Moment | Family::Foreign => Ok(None),
-            Family::Unknown => {
-                let moment = typing::literal(at, Kind::Known(DataType::TimestampTz))?;
-                again(vec![moment])
-            }
-            Family::Date => {
-                let moment = typing::converted(at.clone(), DataType::Date, DataType::TimestampTz);
-                again(vec![moment])
-            }
-            _ => Err(no_function("timezone", &[Kind::Unknown, kinds[0]])),
-        },
         ("concat" | "concat_ws", _)
             if name == "concat" || kinds.first().is_some_and(|k| is_text_or_open(*k)) =>
         {
@@ -329,63 +315,6 @@ fn templated(name: &str, kinds: &[Kind]) -> Settled {
     if fits { Ok(None) } else { Err(no_function(name, kinds)) }
 }
 
-/// Whether a unit is one of the time of a day.
-fn is_of_time(unit: &str) -> bool {
-    let unit = unit.to_lowercase();
-    matches!(unit.trim_end_matches('s'), "hour" | "minute" | "second" | "millisecond" | "microsecond")
-}
-
-/// `extract(unit from at)`: of moments, days, times of day and intervals. Errors: 42883, 42725 for what has no type, 0A000
-/// for units that the type does not have.
-pub(super) fn date_part(unit: &Expr, at: &Expr, kind: Kind) -> Settled {
-    let told = |state: base::SqlState, message: String| Err(base::SqlError::new(state, message));
-    let name = match unit {
-        Expr::Literal(ScalarValue::Utf8(Some(name)), _) => Some(name.to_lowercase()),
-        _ => None,
-    };
-    let part = || {
-        let arguments = vec![(unit.clone(), Kind::Known(DataType::Text)), (at.clone(), kind)];
-        Ok(Some(call(Computation::Spans(SpanOperation::Part), arguments, DOUBLE)))
-    };
-    let is_below_minutes = |name: &str| name.contains("second");
-    let unsupported = |name: &str, of: &str| {
-        told(base::SqlState::FEATURE_NOT_SUPPORTED, format!("unit \"{name}\" not supported for type {of}"))
-    };
-    match (kind.family(), name) {
-        (Family::Span, Some(_)) => part(),
-        // The library's seconds are whole.
-        (Family::Moment, Some(name)) if is_below_minutes(&name) => part(),
-        // The library counts no year zero, and knows no longer units than a year.
-        (Family::Moment | Family::Date, Some(name)) if base::text::parts::is_of_calendar(&name) => {
-            let part = Computation::Plain(Plain::CalendarPart);
-            let arguments = vec![(lit(name.as_str()), Kind::Known(DataType::Text)), (at.clone(), kind)];
-            let returns = if name == "julian" { DOUBLE } else { Kind::Known(DataType::Integer) };
-            Ok(Some(call(part, arguments, returns)))
-        }
-        (Family::Clock, Some(name)) if !is_of_time(&name) && name != "epoch" => {
-            unsupported(&name, "time without time zone")
-        }
-        (Family::Clock, Some(_)) => part(),
-        (Family::Date, Some(name)) if is_of_time(&name) => unsupported(&name, "date"),
-        (Family::Moment | Family::Span | Family::Date | Family::Clock | Family::Foreign, _) => Ok(None),
-        (Family::Unknown, _) => told(
-            base::SqlState(*b"42725"),
-            "function pg_catalog.extract(unknown, unknown) is not unique".into(),
-        ),
-        _ => Err(no_function("pg_catalog.extract", &[Kind::Unknown, kind])),
-    }
-}
-
-pub(super) fn double(e: &Expr, kind: Kind) -> Expr {
-    match kind {
-        Kind::Known(DataType::Double) => e.clone(),
-        Kind::Known(from @ DataType::Numeric { .. }) => typing::converted(e.clone(), from, DataType::Double),
-        _ => Expr::Cast(Cast::new(Box::new(e.clone()), colstore::arrow_type(DataType::Double))),
-    }
-}
-
-pub(super) const DOUBLE: Kind = Kind::Known(DataType::Double);
-
 fn rounding(name: &str, a: &Expr, kind: Kind, digits: Option<&Expr>, schema: &dyn ExprSchema) -> Settled {
     let function = match name {
         "round" => Function::Round,
@@ -423,70 +352,5 @@ fn rounding(name: &str, a: &Expr, kind: Kind, digits: Option<&Expr>, schema: &dy
             Ok(Some(call(Computation::Scalar(scalar(2)), arguments, returns)))
         }
         _ => Err(no_function(shown, &kinds)),
-    }
-}
-
-/// `a ^ b` and `power(a, b)`: doubles.
-pub(super) fn power(name: &str, a: &Expr, b: &Expr, schema: &dyn ExprSchema) -> Settled {
-    let (ka, kb) = (kind_of(a, schema), kind_of(b, schema));
-    let settled = |e: &Expr, kind: Kind| match kind {
-        Kind::Unknown => typing::literal(e, DOUBLE).map(|e| (e, DOUBLE)),
-        kind => Ok((e.clone(), kind)),
-    };
-    let ((a, ka), (b, kb)) = (settled(a, ka)?, settled(b, kb)?);
-    if ka == Kind::Foreign || kb == Kind::Foreign {
-        return Ok(None);
-    }
-    if !ka.family().is_number() || !kb.family().is_number() {
-        return match name {
-            "^" => Err(base::SqlError::new(
-                base::SqlState::UNDEFINED_FUNCTION,
-                format!("operator does not exist: {} ^ {}", ka.name(), kb.name()),
-            )),
-            _ => Err(no_function(name, &[ka, kb])),
-        };
-    }
-    let scalar = Scalar::Call(Function::Power, vec![Scalar::Column(0), Scalar::Column(1)]);
-    let is_float = |k: Kind| k.family() == Family::Float;
-    let is_numeric = |k: Kind| k.family() == Family::Numeric;
-    // With a numeric and no float it is one of numerics.
-    if (is_numeric(ka) || is_numeric(kb)) && !is_float(ka) && !is_float(kb) {
-        let returns = Kind::Known(DataType::Numeric { precision: 38, scale: 16 });
-        return Ok(Some(call(Computation::Scalar(scalar), vec![(a, ka), (b, kb)], returns)));
-    }
-    let arguments = vec![(double(&a, ka), DOUBLE), (double(&b, kb), DOUBLE)];
-    Ok(Some(call(Computation::Scalar(scalar), arguments, DOUBLE)))
-}
-
-/// `log(base, of)` of numerics, computed as doubles. Errors: 42883; where it is computed 2201E, 22012.
-fn logarithm(base: &Expr, of: &Expr, kinds: &[Kind]) -> Settled {
-    if kinds.contains(&Kind::Foreign) {
-        return Ok(None);
-    }
-    let settled = |e: &Expr, kind: Kind| match kind.family() {
-        Family::Unknown => typing::literal(e, DOUBLE).map(|e| (e, DOUBLE)),
-        Family::Integer | Family::Numeric => Ok((double(e, kind), DOUBLE)),
-        _ => Err(no_function("log", kinds)),
-    };
-    let natural = |column| Box::new(Scalar::Call(Function::Ln, vec![Scalar::Column(column)]));
-    let scalar = Scalar::Binary(BinaryOperator::Divide, natural(1), natural(0));
-    let arguments = vec![settled(base, kinds[0])?, settled(of, kinds[1])?];
-    Ok(Some(call(Computation::Scalar(scalar), arguments, DOUBLE)))
-}
-
-fn of_double(name: &str, a: &Expr, kind: Kind) -> Settled {
-    let function = match name {
-        "sqrt" => Function::Sqrt,
-        "exp" => Function::Exp,
-        "ln" => Function::Ln,
-        _ => Function::Log,
-    };
-    match kind.family() {
-        f if f.is_number() => {
-            let scalar = Scalar::Call(function, vec![Scalar::Column(0)]);
-            Ok(Some(call(Computation::Scalar(scalar), vec![(double(a, kind), DOUBLE)], DOUBLE)))
-        }
-        Family::Unknown | Family::Foreign => Ok(None),
-        _ => Err(no_function(name, &[kind])),
     }
 }

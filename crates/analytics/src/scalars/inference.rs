@@ -7,6 +7,10 @@ use base::DataType;
 use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
+/// Functions that look at their argument once to settle their type.
+const LOOKS_ONCE: [&str; 12] =
+    ["round", "trunc", "floor", "ceil", "signum", "sqrt", "exp", "ln", "log10", "log", "power", "trim_scale"];
+
 /// The kind of an expression over columns of a schema.
 pub(crate) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
     match e {
@@ -46,15 +50,11 @@ pub(crate) fn kind_of(e: &Expr, schema: &dyn ExprSchema) -> Kind {
             }
             // What it will be once it is settled, for what is planned around it now. Only of functions that look
             // at their argument once, so that nesting them costs no more than their number.
-            let looks_once =
-                ["round", "trunc", "floor", "ceil", "signum", "sqrt", "exp", "ln", "log10", "log", "power"]
-                    .contains(&function.name());
-            if looks_once
-                && let Ok(Some(Expr::ScalarFunction(settled))) =
+            if LOOKS_ONCE.contains(&function.name())
+                && let Ok(Some(settled)) =
                     functions::function(function.name(), &function.func, &function.args, schema, false)
-                && let Some(kind) = evaluated::returned(&settled.func)
             {
-                return kind;
+                return kind_of(&settled, schema);
             }
         }
         _ => {}

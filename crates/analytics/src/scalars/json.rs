@@ -8,9 +8,10 @@ use base::error::SqlResult;
 use base::expr::{Expr as Scalar, Function};
 use base::json::JsonFunction;
 use base::{DataType, SqlError, SqlState};
-use datafusion::common::ExprSchema;
-use datafusion::logical_expr::Expr;
+use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::planner::RawFieldAccessExpr;
+use datafusion::logical_expr::{Expr, GetFieldAccess, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 
@@ -56,6 +57,36 @@ pub(super) fn operator(
     let left = argument(left, a, found.left)?;
     let right = argument(right, b, found.right)?;
     Ok(Some(computed(found.function, vec![left, right], found.returns)))
+}
+
+/// A subscript of a `jsonb` value: the part that a path of one step leads to; `None`: the value is of another type. Errors:
+/// 42804 for a slice, and for a subscript of a type that is none.
+pub(super) fn subscript(access: &RawFieldAccessExpr, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
+    let kind = kind_of(&access.expr, schema);
+    if kind.family() != Family::Jsonb {
+        return Ok(None);
+    }
+    let path = |key: &str| {
+        let quoted = key.replace('\\', "\\\\").replace('"', "\\\"");
+        operator(&BinaryOperator::HashArrow, &access.expr, &lit(format!("{{\"{quoted}\"}}")), schema)
+    };
+    match &access.field_access {
+        GetFieldAccess::NamedStructField { name: ScalarValue::Utf8(Some(key)) } => path(key),
+        GetFieldAccess::ListIndex { key } => match key.as_ref() {
+            Expr::Literal(ScalarValue::Int64(Some(n)), _) => path(&n.to_string()),
+            key => match kind_of(key, schema).family() {
+                Family::Text | Family::Integer | Family::Unknown => {
+                    operator(&BinaryOperator::Arrow, &access.expr, key, schema)
+                }
+                _ => {
+                    let told = format!("subscript type {} is not supported", kind_of(key, schema).name());
+                    Err(SqlError::new(SqlState::DATATYPE_MISMATCH, told)
+                        .hint("jsonb subscript must be coercible to either integer or text."))
+                }
+            },
+        },
+        _ => Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "jsonb subscript does not support slices")),
+    }
 }
 
 /// Bytes in the order of a `jsonb` value.

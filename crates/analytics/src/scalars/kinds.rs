@@ -2,12 +2,10 @@
 
 use super::super::types;
 use base::DataType;
+use base::composite::CompositeType;
 use base::enumeration::EnumType;
 use base::interval::Interval;
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit};
-
-/// Width of what addresses are to the planner.
-const INET_WIDTH: i32 = base::inet::KEY_BYTES as i32;
 
 /// The type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,11 +47,15 @@ impl Kind {
             Kind::Known(Time) => Family::Clock,
             Kind::Known(Json) => Family::Json,
             Kind::Known(Jsonb) => Family::Jsonb,
-            Kind::Known(Inet) => Family::Address,
+            Kind::Known(Inet | Cidr) => Family::Address,
+            Kind::Known(MacAddr) => Family::Hardware,
+            Kind::Known(MacAddr8) => Family::Hardware8,
+            Kind::Known(TimeTz) => Family::ZonedClock,
             Kind::Known(TsVector) => Family::Document,
             Kind::Known(TsQuery) => Family::Search,
             Kind::Known(Array(_)) => Family::Foreign,
             Kind::Known(Enum(of)) => Family::Label(of),
+            Kind::Known(Composite(of)) => Family::Row(of),
             Kind::Span | Kind::Known(Interval) => Family::Span,
             Kind::Unknown => Family::Unknown,
             Kind::Foreign => Family::Foreign,
@@ -75,15 +77,23 @@ pub(crate) enum Family {
     Bytes,
     /// A time of day.
     Clock,
+    /// The same with an offset from UTC.
+    ZonedClock,
     Json,
     Jsonb,
     Address,
+    /// An address of hardware, of six octets.
+    Hardware,
+    /// Of eight.
+    Hardware8,
     /// A document of full-text search.
     Document,
     /// A query of full-text search.
     Search,
     /// Of an enumerated type.
     Label(EnumType),
+    /// Of a composite type.
+    Row(CompositeType),
     Unknown,
     Foreign,
 }
@@ -121,12 +131,18 @@ pub(super) fn kind_of_field(field: &Field) -> Kind {
         | Arrow::Date32
         | Arrow::Timestamp(..)
         | Arrow::FixedSizeBinary(16)
-        | Arrow::FixedSizeBinary(INET_WIDTH)
-        | Arrow::Time64(TimeUnit::Microsecond)
+        | Arrow::Time64(TimeUnit::Microsecond | TimeUnit::Nanosecond)
         | Arrow::LargeBinary
         | Arrow::BinaryView
         | Arrow::Binary => Kind::Known(types::shown_type(field)),
+        Arrow::FixedSizeBinary(width) if base::inet::of_width(*width).is_some() => {
+            Kind::Known(types::shown_type(field))
+        }
         Arrow::Decimal128(_, scale) if *scale >= 0 => Kind::Known(types::shown_type(field)),
+        Arrow::Struct(_) => match types::shown_type(field) {
+            row @ DataType::Composite(_) => Kind::Known(row),
+            _ => Kind::Foreign,
+        },
         _ => Kind::Foreign,
     }
 }

@@ -1,12 +1,14 @@
 //! Functions that the library computes otherwise, or in another type: NULLIF, GREATEST and LEAST, those of angles, divisors,
 //! `date_bin`.
 
+use super::angles::{Angle, DIRECTION};
 use super::evaluated::{Computation, SpanOperation, call};
-use super::functions::{DOUBLE, double, is_integer};
+use super::functions::is_integer;
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
 use super::lists;
-use super::plain::{Angle, Plain};
+use super::plain::Plain;
+use super::powers::{DOUBLE, double};
 use super::typing::{self, Settled, no_function};
 use base::DataType;
 use base::expr::{Expr as Scalar, Function};
@@ -38,7 +40,10 @@ pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema, is_wri
             }
         }
         ("date_bin", [stride, at, origin]) => date_bin([stride, at, origin], &kinds),
-        (name, [a]) if let Some(angle) = Angle::named(name) => of_angle(name, angle, a, kinds[0]),
+        (name, [a]) if let Some(angle) = Angle::named(name) => {
+            of_doubles(name, Plain::Angle(angle), &[(a, kinds[0])])
+        }
+        (DIRECTION, [y, x]) => of_doubles(name, Plain::Direction, &[(y, kinds[0]), (x, kinds[1])]),
         ("gcd", [a, b]) => divisor(Plain::Divisor, (a, kinds[0]), (b, kinds[1]), is_written),
         ("lcm", [a, b]) => divisor(Plain::Multiple, (a, kinds[0]), (b, kinds[1]), is_written),
         ("justify_hours" | "justify_days" | "justify_interval", [span]) if kinds[0] == Kind::Unknown => {
@@ -81,15 +86,16 @@ fn null_if_of_first(
 fn null_if(arguments: &[Expr], schema: &dyn ExprSchema) -> Option<Expr> {
     let [a, b] = arguments else { return None };
     let kind = kind_of(a, schema);
-    let is_ours = matches!(kind.family(), Family::Span | Family::Float) && kind == kind_of(b, schema);
+    let is_ours =
+        matches!(kind.family(), Family::Span | Family::Float | Family::Row(_)) && kind == kind_of(b, schema);
     let null_if = Scalar::Call(Function::NullIf, vec![Scalar::Column(0), Scalar::Column(1)]);
     is_ours.then(|| call(Computation::Scalar(null_if), vec![(a.clone(), kind), (b.clone(), kind)], kind))
 }
 
-/// GREATEST and LEAST of values whose order is not that of what columns hold: intervals, and JSON. `None` for others.
+/// GREATEST and LEAST of values whose order is not that of what columns hold: intervals, JSON and rows. `None` for others.
 fn extreme(name: &str, values: &[Expr], schema: &dyn ExprSchema) -> Option<Expr> {
     let kind = kind_of(values.first()?, schema);
-    let is_ours = matches!(kind.family(), Family::Span | Family::Jsonb)
+    let is_ours = matches!(kind.family(), Family::Span | Family::Jsonb | Family::Row(_))
         && values.iter().all(|e| kind_of(e, schema) == kind);
     let function = if name == "greatest" { Function::Greatest } else { Function::Least };
     let columns = (0..values.len()).map(Scalar::Column).collect();
@@ -97,15 +103,22 @@ fn extreme(name: &str, values: &[Expr], schema: &dyn ExprSchema) -> Option<Expr>
     is_ours.then(|| call(Computation::Scalar(Scalar::Call(function, columns)), arguments, kind))
 }
 
-/// A function of an angle, or one that gives it. Errors: 42883; where it is computed 22003.
-fn of_angle(name: &str, angle: Angle, a: &Expr, kind: Kind) -> Settled {
-    let argument = match kind.family() {
-        f if f.is_number() => double(a, kind),
-        Family::Unknown => typing::literal(a, DOUBLE)?,
-        Family::Foreign => return Ok(None),
-        _ => return Err(no_function(name, &[kind])),
-    };
-    Ok(Some(call(Computation::Plain(Plain::Angle(angle)), vec![(argument, DOUBLE)], DOUBLE)))
+/// A function of doubles. Errors: 42883; where it is computed 22003.
+fn of_doubles(name: &str, operation: Plain, arguments: &[(&Expr, Kind)]) -> Settled {
+    let mut doubles = Vec::with_capacity(arguments.len());
+    for (e, kind) in arguments {
+        let e = match kind.family() {
+            f if f.is_number() => double(e, *kind),
+            Family::Unknown => typing::literal(e, DOUBLE)?,
+            Family::Foreign => return Ok(None),
+            _ => {
+                let kinds: Vec<Kind> = arguments.iter().map(|(_, kind)| *kind).collect();
+                return Err(no_function(name, &kinds));
+            }
+        };
+        doubles.push((e, DOUBLE));
+    }
+    Ok(Some(call(Computation::Plain(operation), doubles, DOUBLE)))
 }
 
 /// `gcd` and `lcm` of whole numbers, in the wider type of the two. `None` for others.

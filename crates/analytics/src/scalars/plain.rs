@@ -1,5 +1,6 @@
 //! What is computed of plain values over columns alone: bits of whole numbers, arrays as sets, functions of angles, divisors.
 
+use super::angles::{Angle, direction};
 use base::error::SqlResult;
 use base::text::parts;
 use base::{DataType, Datum, SqlError, SqlState};
@@ -18,12 +19,16 @@ pub(super) enum Plain {
     /// `array_replace`: NULL is another element, too.
     Replace,
     Angle(Angle),
+    /// The angle of a point of y and x, in degrees.
+    Direction,
     /// A unit and a moment or a day: `extract` of a year and of what is counted in years, and `julian`.
     CalendarPart,
     /// The greatest common divisor.
     Divisor,
     /// The least common multiple.
     Multiple,
+    /// Bytes in the order of rows.
+    RowKey,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,46 +49,6 @@ impl Bits {
             Bits::Left => "<<",
             Bits::Right => ">>",
         }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Angle {
-    Sine,
-    Cosine,
-    Tangent,
-    Cotangent,
-    ArcSine,
-    ArcCosine,
-}
-
-impl Angle {
-    pub fn named(name: &str) -> Option<Angle> {
-        Some(match name {
-            "sin" => Angle::Sine,
-            "cos" => Angle::Cosine,
-            "tan" => Angle::Tangent,
-            "cot" => Angle::Cotangent,
-            "asin" => Angle::ArcSine,
-            "acos" => Angle::ArcCosine,
-            _ => return None,
-        })
-    }
-
-    /// Errors: 22003 for what has no value.
-    fn of(self, f: f64) -> SqlResult<f64> {
-        let is_inverse = matches!(self, Angle::ArcSine | Angle::ArcCosine);
-        if f.is_infinite() || is_inverse && f.abs() > 1.0 {
-            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "input is out of range"));
-        }
-        Ok(match self {
-            Angle::Sine => f.sin(),
-            Angle::Cosine => f.cos(),
-            Angle::Tangent => f.tan(),
-            Angle::Cotangent => 1.0 / f.tan(),
-            Angle::ArcSine => f.asin(),
-            Angle::ArcCosine => f.acos(),
-        })
     }
 }
 
@@ -119,7 +84,11 @@ impl Plain {
                 let each = list.iter().map(|element| if is_it(element) { to } else { element });
                 Datum::Array(each.cloned().collect::<Vec<_>>().into())
             }
+            (Plain::RowKey, [row]) => {
+                Datum::Bytes(base::Key::of(std::slice::from_ref(row)).as_bytes().into())
+            }
             (Plain::Angle(angle), [Datum::Float(f)]) => Datum::Float(angle.of(*f)?),
+            (Plain::Direction, [Datum::Float(y), Datum::Float(x)]) => Datum::Float(direction(*y, *x)),
             (Plain::CalendarPart, [Datum::Text(unit), Datum::Timestamp(us)]) => {
                 calendar_part(unit, *us, returns)?
             }

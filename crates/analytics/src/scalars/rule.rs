@@ -7,7 +7,10 @@ use super::super::{bytes_functions, exact_aggregates};
 use super::evaluated::{Computation, SpanOperation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind, kind_of_field};
-use super::{bits, extracts, functions, json, lists, notes, operands, ours, text_search, typing, zoned};
+use super::{
+    bits, extracts, functions, json, lists, notes, operands, ours, powers, rows, text_search, typing, values,
+    zoned,
+};
 use base::error::SqlResult;
 use base::{DataType, SqlError};
 use datafusion::arrow::datatypes::DataType as Arrow;
@@ -19,13 +22,10 @@ use datafusion::error::DataFusionError;
 use datafusion::functions_table::generate_series::GenerateSeriesTable;
 use datafusion::logical_expr::expr::{Between, Case, Cast, InList, Like};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
 use datafusion::logical_expr::utils::{disjunction, merge_schema};
-use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, Unnest, Values, cast,
-};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Subquery, Unnest};
 use datafusion::sql::sqlparser::ast;
-use std::sync::Arc;
 
 /// Plans binary operators by PostgreSQL's rules.
 #[derive(Debug)]
@@ -41,10 +41,23 @@ impl ExprPlanner for Operators {
     fn plan_position(&self, arguments: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
         Ok(of_texts_or_bytes("strpos", arguments))
     }
+    fn plan_field_access(
+        &self,
+        expr: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        Ok(match json::subscript(&expr, schema).map_err(external)? {
+            Some(part) => PlannerResult::Planned(part),
+            None => PlannerResult::Original(expr),
+        })
+    }
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         sql::interrupt::check().map_err(external)?;
         let settled = match &expr.op {
-            ast::BinaryOperator::PGExp => functions::power("^", &expr.left, &expr.right, schema),
+            ast::BinaryOperator::PGExp => {
+                let [a, b] = [&expr.left, &expr.right].map(|e| (e, kind_of(e, schema)));
+                powers::power("^", a, b)
+            }
             op if let Some(search) =
                 text_search::operator(op, &expr.left, &expr.right, schema).transpose() =>
             {
@@ -58,7 +71,7 @@ impl ExprPlanner for Operators {
                 lists.map(Some)
             }
             op => match operator(op) {
-                Some(op) => typing::binary(op, &expr.left, &expr.right, schema, true),
+                Some(op) => rows::binary(op, &expr.left, &expr.right, schema, true),
                 None => Ok(None),
             },
         };
@@ -97,7 +110,7 @@ fn operator(op: &ast::BinaryOperator) -> Option<Operator> {
     })
 }
 
-fn external(error: SqlError) -> DataFusionError {
+pub(super) fn external(error: SqlError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
@@ -111,7 +124,7 @@ pub(in super::super) fn settle(plan: LogicalPlan, is_written: bool) -> Result<Lo
     }
     let settled = plan.transform_up_with_subqueries(|node| {
         if let LogicalPlan::Values(values) = node {
-            return settled_values(values, is_written).map(Transformed::yes);
+            return values::settled(values, is_written).map(Transformed::yes);
         }
         if matches!(node, LogicalPlan::TableScan(_)) {
             return Ok(Transformed::no(node));
@@ -158,66 +171,6 @@ fn refuse_dimensions(unnest: &Unnest) -> Result<()> {
     }
 }
 
-/// Rows whose columns have types already. Literals stay, but for how an interval is read; what computes is settled, and
-/// is of its column's type in the end.
-fn settled_values(values: Values, is_written: bool) -> Result<LogicalPlan> {
-    let Values { schema, values } = values;
-    let nothing = DFSchema::empty();
-    let is_simple =
-        |e: &Expr| matches!(e, Expr::Literal(..)) || is_cast_of_literal(e) && !is_cast_to_our_own(e);
-    let fields = schema.fields().iter().enumerate().map(|(n, field)| {
-        let data_type = match field.data_type() {
-            // The planner takes the digits of one branch for those of all.
-            Arrow::Decimal128(_, scale) if !values.iter().all(|row| is_simple(&row[n])) => {
-                Arrow::Decimal128(38, *scale)
-            }
-            other => other.clone(),
-        };
-        field.as_ref().clone().with_data_type(data_type)
-    });
-    let schema = DFSchema::from_unqualified_fields(fields.collect(), schema.as_arrow().metadata().clone())?;
-    let one = |(n, e): (usize, Expr)| -> Result<Expr> {
-        match typing::folded(&e) {
-            Ok(Some(span @ Expr::Literal(ScalarValue::IntervalMonthDayNano(_), _))) => return Ok(span),
-            Err(error) if is_cast_to_interval(&e) => return Err(external(error)),
-            _ => {}
-        }
-        let to = schema.field(n).data_type();
-        if is_simple(&e) {
-            let is_widened = matches!(to, Arrow::Decimal128(38, _)) && e.get_type(&nothing)? != *to;
-            return Ok(if is_widened { cast(e, to.clone()) } else { e });
-        }
-        let settled = e.transform_up(|e| match settled(&e, &nothing, is_written).map_err(external)? {
-            Some(new) => Ok(Transformed::yes(new)),
-            None => Ok(Transformed::no(e)),
-        })?;
-        let e = settled.data;
-        Ok(match e.get_type(&nothing) {
-            Ok(from) if from == *to && !matches!(e, Expr::Case(_)) => e,
-            _ => cast(e, to.clone()),
-        })
-    };
-    let rows = values.into_iter().map(|row| row.into_iter().enumerate().map(one).collect::<Result<_>>());
-    let values = rows.collect::<Result<_>>()?;
-    Ok(LogicalPlan::Values(Values { schema: Arc::new(schema), values }))
-}
-
-fn is_cast_of_literal(e: &Expr) -> bool {
-    matches!(e, Expr::Cast(cast) if matches!(cast.expr.as_ref(), Expr::Literal(..)))
-}
-
-/// Of types that the planner's own casts do not read as PostgreSQL does.
-fn is_cast_to_our_own(e: &Expr) -> bool {
-    let is_ours = |kind: Kind| {
-        !kind.family().is_number() && !matches!(kind.family(), Family::Text | Family::Span | Family::Unknown)
-    };
-    matches!(e, Expr::Cast(Cast { field, .. }) if is_ours(kind_of_field(field)))
-}
-
-fn is_cast_to_interval(e: &Expr) -> bool {
-    matches!(e, Expr::Cast(Cast { field, .. }) if kind_of_field(field) == Kind::Span)
-}
-
 fn is_ours(plan: &LogicalPlan) -> Result<bool> {
     let mut is_ours = true;
     plan.apply_with_subqueries(|node| {
@@ -245,7 +198,7 @@ fn plain(left: &Expr, op: Operator, right: &Expr) -> Expr {
 }
 
 /// One expression whose parts are settled; `None` if it stays.
-fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Option<Expr>> {
+pub(super) fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Option<Expr>> {
     match e {
         Expr::Cast(Cast { expr, field }) => typing::cast(expr, field, schema),
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_match(*op) => {
@@ -254,9 +207,11 @@ fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Opt
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if let Some(bits) = bits::planned(*op) => {
             bits::operator(bits, left, right, schema)
         }
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => typing::binary(*op, left, right, schema, false),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => rows::binary(*op, left, right, schema, false),
         Expr::Between(between) => settled_between(between, schema),
         Expr::InList(list) => settled_list(list, schema),
+        Expr::IsNull(inner) => rows::null_test(inner, schema, true),
+        Expr::IsNotNull(inner) => rows::null_test(inner, schema, false),
         Expr::Not(inner) => typing::condition(inner, schema, "NOT").map(|()| None),
         Expr::IsTrue(inner) | Expr::IsNotTrue(inner) => {
             typing::condition(inner, schema, "IS TRUE").map(|()| None)
@@ -265,7 +220,10 @@ fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Opt
             typing::condition(inner, schema, "IS FALSE").map(|()| None)
         }
         Expr::ScalarSubquery(subquery) => lists::subquery_of_labels(subquery),
-        Expr::InSubquery(list) => refuse_unequal(&list.expr, &list.subquery, schema).map(|()| None),
+        Expr::InSubquery(list) => match rows::within(list, schema)? {
+            Some(made) => Ok(Some(made)),
+            None => refuse_unequal(&list.expr, &list.subquery, schema).map(|()| None),
+        },
         Expr::Negative(inner) => settled_negative(inner, schema),
         Expr::Case(case) => settled_case(case, schema, is_written),
         Expr::SimilarTo(like) => settled_like(like, schema),
@@ -289,8 +247,8 @@ fn settled(e: &Expr, schema: &dyn ExprSchema, is_written: bool) -> SqlResult<Opt
 
 fn settled_between(between: &Between, schema: &dyn ExprSchema) -> SqlResult<Option<Expr>> {
     let Between { expr, negated, low, high } = between;
-    let from = typing::binary(Operator::GtEq, expr, low, schema, false)?;
-    let to = typing::binary(Operator::LtEq, expr, high, schema, false)?;
+    let from = rows::binary(Operator::GtEq, expr, low, schema, false)?;
+    let to = rows::binary(Operator::LtEq, expr, high, schema, false)?;
     if from.is_none() && to.is_none() {
         return Ok(None);
     }
@@ -304,7 +262,7 @@ fn settled_list(list: &InList, schema: &dyn ExprSchema) -> SqlResult<Option<Expr
     let mut any = false;
     let mut terms = Vec::with_capacity(list.list.len());
     for item in &list.list {
-        let new = typing::binary(Operator::Eq, &list.expr, item, schema, false)?;
+        let new = rows::binary(Operator::Eq, &list.expr, item, schema, false)?;
         any |= new.is_some();
         terms.push(new.unwrap_or_else(|| plain(&list.expr, Operator::Eq, item)));
     }
@@ -399,7 +357,7 @@ fn settled_case(case: &Case, schema: &dyn ExprSchema, is_written: bool) -> SqlRe
     let mut any = false;
     for (condition, _) in &case.when_then_expr {
         let new = match &case.expr {
-            Some(operand) => typing::binary(Operator::Eq, operand, condition, schema, false)?,
+            Some(operand) => rows::binary(Operator::Eq, operand, condition, schema, false)?,
             None => {
                 typing::condition(condition, schema, "CASE/WHEN")?;
                 None

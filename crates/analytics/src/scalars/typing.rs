@@ -8,7 +8,7 @@ mod operators;
 mod refusals;
 
 use super::super::bytes_functions::concatenated;
-use super::evaluated::{Computation, SpanOperation, call};
+use super::evaluated::{Computation, SpanOperation, call, row_key};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind, may_meet};
 use super::lists;
@@ -20,7 +20,7 @@ use constants::{native, null};
 use datafusion::arrow::datatypes::DataType as Arrow;
 use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::{Cast, Expr, Operator};
-use moments::{both_moments, moved};
+use moments::{both_alike, both_moments, moved};
 pub(super) use moments::{meet_in_a_zone, moment};
 pub(super) use operators::by_rows;
 use operators::{base_operator, day_of, is_null, plain, symbol};
@@ -115,6 +115,9 @@ fn compare(
         }
         _ => {}
     }
+    let (mut one, mut other) = ((left, a), (right, b));
+    changed |= both_alike(&mut one, &mut other);
+    let ((left, a), (right, b)) = (one, other);
     let (f, g) = (a.family(), b.family());
     // What a subquery has lost is known once its types are settled.
     if is_written && may_meet(a, b) {
@@ -130,6 +133,10 @@ fn compare(
     }
     let is_equality = matches!(operator, Operator::Eq | Operator::NotEq);
     super::documents::refuse_order(a, &symbol(operator), is_equality)?;
+    if let Family::Row(of) = f {
+        let [left, right] = [left, right].map(|row| row_key(&row, of));
+        return Ok(Some(plain(operator, left, right)));
+    }
     if f == Family::Jsonb
         && let Some(operation) = base_operator(operator)
     {
@@ -213,6 +220,7 @@ fn arithmetic(
                 return Err(not_unique("+", a, b));
             }
             (Family::Moment, Operator::Plus) => Kind::Span,
+            (Family::ZonedClock, Operator::Plus | Operator::Minus) => Kind::Span,
             (Family::Span, Operator::Multiply | Operator::Divide) => Kind::Known(DataType::Double),
             _ => known,
         })
@@ -289,20 +297,16 @@ fn of_times(operator: Operator, mut left: (Expr, Kind), mut right: (Expr, Kind))
     let symbol = operator.to_string();
     let operation = base_operator(operator).expect("arithmetic");
     let is_sum = matches!(operator, Operator::Plus | Operator::Minus);
+    let (clock, moment) = moments::of_clocks(a, b);
+    let rows = |returns| Ok(Some(by_rows(operation, (left.clone(), a), (right.clone(), b), returns)));
     let span = |operation, returns| {
         let arguments = vec![(left.clone(), a), (right.clone(), b)];
         Ok(Some(call(Computation::Spans(operation), arguments, returns)))
     };
     match (a.family(), b.family()) {
-        (F::Date, F::Integer) if is_sum => {
-            Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Date)))
-        }
-        (F::Integer, F::Date) if operator == Operator::Plus => {
-            Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Date)))
-        }
-        (F::Date, F::Date) if operator == Operator::Minus => {
-            Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Integer)))
-        }
+        (F::Date, F::Integer) if is_sum => rows(DataType::Date),
+        (F::Integer, F::Date) if operator == Operator::Plus => rows(DataType::Date),
+        (F::Date, F::Date) if operator == Operator::Minus => rows(DataType::Integer),
         (F::Date | F::Moment, F::Span) | (F::Span, F::Date | F::Moment) if is_sum => {
             if operator == Operator::Minus && a.family() == F::Span {
                 return Err(no_operator(&symbol, a, b));
@@ -319,12 +323,12 @@ fn of_times(operator: Operator, mut left: (Expr, Kind), mut right: (Expr, Kind))
                 if operator == Operator::Plus { SpanOperation::Later } else { SpanOperation::Earlier };
             span(operation, Kind::Known(returns))
         }
-        (F::Clock, F::Span) if is_sum => Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Time))),
-        (F::Span, F::Clock) if operator == Operator::Plus => {
-            Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Time)))
-        }
-        (F::Date, F::Clock) | (F::Clock, F::Date) if operator == Operator::Plus => {
-            Ok(Some(by_rows(operation, (left, a), (right, b), DataType::Timestamp)))
+        (F::Clock | F::ZonedClock, F::Span) if is_sum => rows(clock),
+        (F::Span, F::Clock | F::ZonedClock) if operator == Operator::Plus => rows(clock),
+        (F::Date, F::Clock | F::ZonedClock) | (F::Clock | F::ZonedClock, F::Date)
+            if operator == Operator::Plus =>
+        {
+            rows(moment)
         }
         (F::Clock, F::Clock) if operator == Operator::Plus => Err(not_unique(&symbol, a, b)),
         (F::Clock, F::Clock) if operator == Operator::Minus => {
@@ -431,6 +435,9 @@ pub(super) fn unified(
             (Kind::Known(from @ DataType::Timestamp), Kind::Known(to @ DataType::TimestampTz)) => {
                 Some(converted(e.clone(), from, to))
             }
+            (Kind::Known(from @ DataType::Cidr), Kind::Known(to @ DataType::Inet)) => {
+                Some(converted(e.clone(), from, to))
+            }
             // The planner would bring numbers together too, after what stands around has taken the first one's type.
             (a, Kind::Known(t @ (DataType::Integer | DataType::BigInt))) if a.family() == Family::Integer => {
                 Some(to(e.clone(), colstore::arrow_type(t)))
@@ -450,7 +457,7 @@ pub(super) fn unified(
 pub(super) fn wider(a: Kind, b: Kind) -> Kind {
     let rank = |k: Kind| match k {
         Kind::Known(DataType::SmallInt | DataType::Date) => 0,
-        Kind::Known(DataType::Integer | DataType::Timestamp) => 1,
+        Kind::Known(DataType::Integer | DataType::Timestamp | DataType::Inet) => 1,
         Kind::Known(DataType::BigInt | DataType::TimestampTz) => 2,
         Kind::Known(DataType::Numeric { .. }) => 3,
         Kind::Known(DataType::Real) => 4,

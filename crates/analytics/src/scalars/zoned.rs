@@ -3,7 +3,8 @@
 //! The zone is a constant of what a call becomes. In UTC the planner's own functions and kernels do.
 
 use super::super::sets::SERIES_LIST;
-use super::super::zones::{AT_ZONE, TRUNCATED_AT_ZONE};
+use super::super::zones::{AT_UTC, AT_ZONE, TRUNCATED_AT_ZONE};
+use super::date_parts::date_part;
 use super::evaluated::{Computation, call};
 use super::inference::kind_of;
 use super::kinds::{Family, Kind};
@@ -11,6 +12,7 @@ use super::typing::{self, Settled, moment, no_function};
 use base::DataType;
 use base::expr::{BinaryOperator, Expr as Scalar, Function, ZoneFunction};
 use base::zone::Zone;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, lit};
@@ -18,6 +20,7 @@ use datafusion::logical_expr::{Expr, lit};
 const MOMENT: Kind = Kind::Known(DataType::TimestampTz);
 const LOCAL: Kind = Kind::Known(DataType::Timestamp);
 const TEXT: Kind = Kind::Known(DataType::Text);
+const CLOCK: Kind = Kind::Known(DataType::TimeTz);
 
 fn column(n: usize) -> Scalar {
     Scalar::Column(n)
@@ -72,15 +75,22 @@ pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema) -> Set
             Some("timezone" | "timezone_hour" | "timezone_minute") => {
                 Ok(Some(offset_part(zone, &unit_of(unit).unwrap_or_default(), at)))
             }
-            Some("epoch") | None => Ok(None),
-            Some(_) if zone.is_utc() => Ok(None),
+            Some("epoch") | None => date_part(unit, at, MOMENT),
+            Some(_) if zone.is_utc() => date_part(unit, at, MOMENT),
             Some(_) => {
                 let local = typing::converted(at.clone(), DataType::TimestampTz, DataType::Timestamp);
-                match super::functions::date_part(unit, &local, LOCAL)? {
+                match date_part(unit, &local, LOCAL)? {
                     Some(part) => Ok(Some(part)),
                     None => again(vec![unit.clone(), local]),
                 }
             }
+        },
+        ("date_part", [unit, at]) => date_part(unit, at, kinds[1]),
+        (AT_UTC, [at]) => match kinds[0].family() {
+            Family::Moment | Family::Foreign => Ok(None),
+            Family::Unknown => again(vec![typing::literal(at, MOMENT)?]),
+            Family::Date => again(vec![typing::converted(at.clone(), DataType::Date, DataType::TimestampTz)]),
+            _ => clock_at_utc(at, kinds[0]),
         },
         ("age", [a, b]) if kinds.contains(&Kind::Unknown) => {
             let call = ScalarFunction::new_udf(call_of.func.clone(), typed_ends([a, b], kinds)?);
@@ -158,6 +168,14 @@ fn found((zone, kind): (&Expr, Kind), n: usize) -> base::error::SqlResult<(Expr,
 fn at_time_zone(zone: (&Expr, Kind), (at, kind): (&Expr, Kind)) -> Settled {
     let (zone_expr, find) = found(zone, 0)?;
     let zone_kind = if zone.1 == Kind::Unknown { TEXT } else { zone.1 };
+    if let Some(clock) = zoned_clock(at, kind) {
+        // The zone's offset is that of now.
+        let now = datafusion::functions::datetime::now(&ConfigOptions::default());
+        let now = Expr::ScalarFunction(ScalarFunction::new_udf(now, Vec::new()));
+        let shown = in_zone(ZoneFunction::Clock, find, [column(1), column(2)]);
+        let arguments = vec![(zone_expr, zone_kind), (clock, CLOCK), (now, MOMENT)];
+        return Ok(Some(call(Computation::Scalar(shown), arguments, CLOCK)));
+    }
     let (at, kind) = match kind.family() {
         Family::Unknown => (typing::literal(at, MOMENT)?, MOMENT),
         Family::Date => (moment(at, kind), MOMENT),
@@ -170,6 +188,23 @@ fn at_time_zone(zone: (&Expr, Kind), (at, kind): (&Expr, Kind)) -> Settled {
     };
     let shown = in_zone(function, find, [column(1)]);
     Ok(Some(call(Computation::Scalar(shown), vec![(zone_expr, zone_kind), (at, kind)], returns)))
+}
+
+/// A time of day as one with an offset; `None` for what is no time of day.
+fn zoned_clock(at: &Expr, kind: Kind) -> Option<Expr> {
+    match kind.family() {
+        Family::Clock => Some(typing::converted(at.clone(), DataType::Time, DataType::TimeTz)),
+        Family::ZonedClock => Some(at.clone()),
+        _ => None,
+    }
+}
+
+/// A time of day as clocks of UTC show it. Errors: 42883 for anything else.
+fn clock_at_utc(at: &Expr, kind: Kind) -> Settled {
+    let clock = zoned_clock(at, kind).ok_or_else(|| no_function("timezone", &[Kind::Unknown, kind]))?;
+    let moment = Scalar::Constant(base::Datum::Timestamp(0));
+    let shown = in_zone(ZoneFunction::Clock, Scalar::zone(Zone::Utc), [column(0), moment]);
+    Ok(Some(call(Computation::Scalar(shown), vec![(clock, CLOCK)], CLOCK)))
 }
 
 fn truncated(

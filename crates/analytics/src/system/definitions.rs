@@ -174,6 +174,20 @@ pub(super) fn size_shown(bytes: i64) -> String {
     format!("{} PB", (halves + halves.signum()) / 2)
 }
 
+/// The same of a number of bytes that is not whole, which only bytes show.
+pub(super) fn with_fraction(shown: String, bytes: &str) -> String {
+    match bytes.contains('.') && shown.ends_with(" bytes") {
+        true => format!("{} bytes", bytes.trim_end_matches('0').trim_end_matches('.')),
+        false => shown,
+    }
+}
+
+/// Whether there is a schema of a name, the catalog's own among them.
+pub(super) fn is_schema(context: &Context<'_>, name: &str) -> bool {
+    matches!(name, "pg_catalog" | "information_schema")
+        || context.catalog.schemas.iter().any(|schema| schema == name)
+}
+
 /// `pg_get_serial_sequence`: the sequence that counts a column. Errors: 42P01, 42703.
 pub(super) fn serial_sequence(context: &Context<'_>, table: &str, column: &str) -> SqlResult<Option<String>> {
     let number = match relation_named(context, table) {

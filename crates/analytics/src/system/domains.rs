@@ -103,7 +103,8 @@ fn functions_of(of: DataType) -> String {
 
 /// A constraint's definition as SQL.
 pub(super) fn check_definition(check: &Check) -> String {
-    format!("CHECK ({}){}", check.sql, if check.is_validated { "" } else { " NOT VALID" })
+    let sql = sql::parse::with_attributes(&check.sql);
+    format!("CHECK ({sql}){}", if check.is_validated { "" } else { " NOT VALID" })
 }
 
 /// Definitions of a domain's constraints, for clients that gather them in one value.

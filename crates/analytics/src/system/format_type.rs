@@ -19,7 +19,15 @@ pub(super) fn function(asked: OwnedContext) -> ScalarUDF {
 }
 
 /// Types that the library does not know, by their object ids.
-const UNKNOWN: [(i64, &str); 4] = [(869, "inet"), (3614, "tsvector"), (3615, "tsquery"), (3734, "regconfig")];
+const UNKNOWN: [(i64, &str); 7] = [
+    (650, "cidr"),
+    (774, "macaddr8"),
+    (829, "macaddr"),
+    (869, "inet"),
+    (3614, "tsvector"),
+    (3615, "tsquery"),
+    (3734, "regconfig"),
+];
 
 struct FormatType {
     library: ScalarUDF,

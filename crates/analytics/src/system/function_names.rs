@@ -65,6 +65,7 @@ pub(super) const FUNCTIONS: &[(&str, DataType)] = &[
     ("has_schema_privilege", DataType::Boolean),
     ("has_sequence_privilege", DataType::Boolean),
     ("has_database_privilege", DataType::Boolean),
+    ("has_function_privilege", DataType::Boolean),
     ("pg_has_role", DataType::Boolean),
     ("meridian_column_privileges", DataType::Utf8),
     ("current_user", DataType::Utf8),

@@ -5,7 +5,7 @@ use super::domains::{self, check_definition};
 use super::function_names::FUNCTIONS;
 use super::pg_tables::{Object, elements, object};
 use super::privileges::{self, Named};
-use super::{partitions, reflection, routines, settings, sizes, triggers};
+use super::{partitions, reflection, routine_names, routines, settings, sizes, triggers};
 use crate::cluster::ReplicaCommand;
 use crate::context::{Context, OwnedContext};
 use base::roles::RoleId;
@@ -338,10 +338,10 @@ impl CatalogFunction {
                 return domains::is_visible(&context, domain);
             }
             if self.name == "pg_function_is_visible" {
-                return routines::routine_of(&context, id)
+                return routine_names::routine_of(&context, id)
                     .is_none_or(|of| routines::is_visible(&context, of));
             }
-            let own = super::user_types::enum_of(&context, id);
+            let own = super::user_types::made_of(&context, id);
             return own.is_none_or(|of| super::user_types::is_visible(&context, of));
         }
         definitions::is_visible(&self.asked.context(), id)
@@ -391,7 +391,7 @@ impl CatalogFunction {
             }
             "pg_get_constraintdef" => match named()? {
                 Object::PrimaryKey(t) => Some(format!("PRIMARY KEY ({})", list(t, &t.primary_key))),
-                Object::Index(t, i) if i.constraint => Some(format!("UNIQUE ({})", list(t, &i.columns))),
+                Object::Index(t, i) if i.constraint => Some(written::constraint(t, i, false)),
                 Object::Check(t, nth) => t.checks.get(nth).map(check_definition),
                 Object::OfDomain(domain, nth) => domain.checks.get(nth).map(check_definition),
                 Object::ForeignKey(t, nth) => self.foreign_key_definition(t, nth),
@@ -466,12 +466,15 @@ impl CatalogFunction {
             "current_database" | "current_catalog" => Some(self.asked.database.clone()),
             "current_schema" => {
                 let mut path = sql::temporary::shown(&self.asked.search_path);
-                path.find(|s| self.asked.catalog.schemas.contains(s)).cloned()
+                path.find(|s| definitions::is_schema(&context, s)).cloned()
             }
             "getdatabaseencoding" => Some("UTF8".into()),
             // Tables lie where the server's directory is.
             "pg_tablespace_location" => Some(String::new()),
-            "pg_size_pretty" => number(arrays, 0, row).map(definitions::size_shown),
+            "pg_size_pretty" => {
+                let shown = definitions::size_shown(number(arrays, 0, row)?);
+                Some(definitions::with_fraction(shown, &word(arrays, 0, row)?))
+            }
             _ => None,
         }
     }

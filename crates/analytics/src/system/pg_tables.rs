@@ -302,6 +302,20 @@ fn attribute(context: &Context<'_>) -> Made {
             add(oid(view.shape.id), number + 1, &column, of, false);
         }
     }
+    for of in context.catalog.types.composites.values() {
+        for (number, attribute) in of.attributes().iter().enumerate() {
+            let column = base::schema::Column {
+                name: attribute.name.clone(),
+                data_type: attribute.data_type,
+                not_null: false,
+                default: None,
+                missing: Datum::Null,
+                identity: Identity::No,
+                hidden: false,
+            };
+            add(oid(of.id()), number + 1, &column, type_oid(column.data_type), false);
+        }
+    }
     made
 }
 

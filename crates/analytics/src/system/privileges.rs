@@ -303,7 +303,8 @@ pub(super) fn has(context: &Context<'_>, function: &str, arguments: &[Named]) ->
         let (privilege, ..) = privilege.ok_or_else(|| unrecognized(&one))?;
         let may = |object: &Object| may(roles, &standing, object, *privilege, with_option);
         // Any of the privileges will do, as in PostgreSQL.
-        if (any && objects.iter().any(may)) || (!any && objects.first().is_some_and(may)) {
+        // What has no object of its own every role may use.
+        if (any && objects.iter().any(may)) || (!any && objects.first().is_none_or(may)) {
             return Ok(true);
         }
     }
@@ -366,6 +367,14 @@ fn objects(context: &Context<'_>, function: &str, rest: &[Named]) -> SqlResult<(
             let found = databases.named(&name).or_else(by_number);
             let found = found.ok_or_else(|| base::databases::missing(&name))?;
             (vec![Object::Database(found.id)], false)
+        }
+        "has_function_privilege" => {
+            let number = match &rest[0] {
+                Named::Text(name) => super::routine_names::named(context, name, true)?,
+                Named::Oid(number) => *number,
+            };
+            let routine = super::routine_names::routine_of(context, number);
+            (routine.map(|routine| Object::Relation(routine.id)).into_iter().collect(), false)
         }
         "has_sequence_privilege" => {
             let name = name(&rest[0]);

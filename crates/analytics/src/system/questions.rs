@@ -11,6 +11,7 @@ use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{self, Statement};
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+use sql::lower::FIRST_OID;
 use sql::walk;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -104,7 +105,9 @@ impl SystemTables {
             "current_schema",
             "current_database",
         ];
-        if !asks.iter().any(|word| text.contains(word)) {
+        // The type of an expression is no question about the catalog.
+        let of_catalog = text.replace("pg_typeof(", "(");
+        if !asks.iter().any(|word| of_catalog.contains(word)) {
             return None;
         }
         // psql shows the tables that reference one.
@@ -296,9 +299,9 @@ fn replaced_subquery(query: &ast::Query) -> Option<ast::Expr> {
         }
         "pg_sequence" => identity_options(conditions).or_else(|| parse("CAST(NULL AS text)")),
         "pg_collation" => parse("CAST(NULL AS text)"),
-        // No type is made of a table.
+        // Types of tables are none here, so a type that has a relation is a composite one.
         "pg_class" if equal_to(conditions, "oid").is_some_and(|e| e.to_string().ends_with("typrelid")) => {
-            parse("false")
+            parse(&format!("{} >= {FIRST_OID}", equal_to(conditions, "oid")?))
         }
         "pg_type" => {
             let shown = select.projection.first()?.to_string();

@@ -7,9 +7,10 @@ pub(super) mod standard;
 use super::definitions;
 use super::domains;
 use super::pg_tables::schema_oid;
+use super::routine_names::{named, routine_of};
 use super::{Made, privileges, user_types};
 use crate::context::Context;
-use base::error::{SqlError, SqlResult, SqlState};
+use base::error::SqlResult;
 use base::identifier::quoted;
 use base::roles::Object;
 use base::routines::{ArgumentOf, Language, Mode, Parallel, ResultOf, Routine, TypeOf, Volatility};
@@ -17,11 +18,9 @@ use base::{DataType, Datum, TableId};
 use datafusion::arrow::array::Int64Array;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
-use sql::lower::{FIRST_OID, oid};
-use sql::parse::{RoutineKind, Signature};
+use sql::lower::oid;
 use sql::routines;
 use sql::types::type_oid;
-use std::sync::Arc;
 
 const TEXT: DataType = DataType::Text;
 const INT: DataType = DataType::Integer;
@@ -36,12 +35,6 @@ const VOID: u32 = 2278;
 const TRIGGER: u32 = 2279;
 /// Object id of `pg_proc`.
 const PROC: u32 = 1255;
-
-/// The routine of an object id.
-pub(super) fn routine_of<'a>(context: &Context<'a>, number: i64) -> Option<&'a Arc<Routine>> {
-    let id = u32::try_from(number).ok()?.checked_sub(FIRST_OID)?;
-    context.catalog.routines.0.get(&TableId(id))
-}
 
 /// Functions of the catalog that tell something of a routine, by its number.
 pub(super) const FUNCTIONS: [&str; 7] = [
@@ -86,22 +79,34 @@ fn language(routine: &Routine) -> (&'static str, u32) {
 
 /// A type as `format_type` shows it.
 fn type_shown(context: &Context<'_>, of: TypeOf) -> String {
+    if let Some(any) = of.any {
+        return any.name().into();
+    }
     if let Some(domain) = of.domain.and_then(|id| context.catalog.types.domains.get(&id)) {
         return domains::shown(context, domain);
     }
     match of.data_type {
-        DataType::Enum(of) if user_types::is_visible(context, of) => quoted(&of.description().name),
-        DataType::Enum(of) => {
-            let of = of.description();
-            format!("{}.{}", quoted(&of.schema), quoted(&of.name))
-        }
+        made @ (DataType::Enum(_) | DataType::Composite(_)) => user_types::name_shown(context, made),
         DataType::Array(of) => format!("{}[]", type_shown(context, of.data_type().into())),
         other => routines::data_type_name(other),
     }
 }
 
 fn type_number(of: TypeOf) -> u32 {
-    of.domain.map_or(type_oid(of.data_type), oid)
+    match (of.any, of.domain) {
+        (Some(any), _) => any.oid(),
+        (None, Some(domain)) => oid(domain),
+        (None, None) => type_oid(of.data_type),
+    }
+}
+
+/// The object id of what an array of a type has.
+fn element_number(of: TypeOf) -> u32 {
+    match (of.any, of.data_type) {
+        (Some(any), _) => any.element().oid(),
+        (None, DataType::Array(element)) => type_oid(element.data_type()),
+        (None, other) => type_oid(other),
+    }
 }
 
 fn relation_shown(context: &Context<'_>, id: TableId) -> String {
@@ -118,7 +123,8 @@ fn result(context: &Context<'_>, routine: &Routine) -> Option<String> {
         ResultOf::SetOf(of) => format!("SETOF {}", type_shown(context, *of)),
         ResultOf::RowOf(id) => relation_shown(context, *id),
         ResultOf::SetOfRows(id) => format!("SETOF {}", relation_shown(context, *id)),
-        ResultOf::Record(_) => "record".into(),
+        ResultOf::Record(_) | ResultOf::OpenRecord => "record".into(),
+        ResultOf::SetOfOpenRecords => "SETOF record".into(),
         ResultOf::Table(_) if routine.has_outputs() => "SETOF record".into(),
         ResultOf::Table(columns) => {
             let shown =
@@ -135,6 +141,7 @@ fn arguments(context: &Context<'_>, routine: &Routine, with_defaults: bool) -> S
         match argument.mode {
             Mode::In if routine.is_procedure() => text.push_str("IN "),
             Mode::In | Mode::Column => {}
+            Mode::Variadic => text.push_str("VARIADIC "),
             Mode::InOut => text.push_str("INOUT "),
             Mode::Out => text.push_str("OUT "),
         }
@@ -207,32 +214,6 @@ fn standard_body(routine: &Routine) -> Option<String> {
     routine.is_standard.then(|| routine.body.clone())
 }
 
-/// The object id of a function by its name, as `regproc` (without argument types) or `regprocedure` reads it. Errors:
-/// 42883, 42725.
-fn named(context: &Context<'_>, name: &str, has_types: bool) -> SqlResult<i64> {
-    if let Ok(number) = name.parse() {
-        return Ok(number);
-    }
-    let missing =
-        || SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function \"{name}\" does not exist"));
-    let signature = sql::parse::signature_of(name).map_err(|_| missing())?;
-    let signature = Signature { kind: RoutineKind::Routine, ..signature };
-    if has_types && signature.types.is_none() {
-        let told = "expected a left parenthesis";
-        return Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, told));
-    }
-    let found = sql::user_types::within(context.catalog, context.search_path, || {
-        routines::find(context.catalog, context.search_path, context.database, &signature)
-    });
-    match found {
-        Ok(routine) => Ok(oid(routine.id).into()),
-        Err(error) if error.state == routines::AMBIGUOUS => {
-            Err(SqlError::new(error.state, format!("more than one function named \"{name}\"")))
-        }
-        Err(_) => Err(missing()),
-    }
-}
-
 /// `regprocedure` as text.
 fn shown(context: &Context<'_>, number: i64, with_types: bool) -> String {
     let Some(routine) = routine_of(context, number) else { return number.to_string() };
@@ -278,7 +259,12 @@ fn result_number(routine: &Routine) -> u32 {
         ResultOf::Trigger => TRIGGER,
         ResultOf::One(of) | ResultOf::SetOf(of) => type_number(*of),
         ResultOf::Table(columns) if columns.len() == 1 => type_number(columns[0].1),
-        ResultOf::RowOf(_) | ResultOf::SetOfRows(_) | ResultOf::Table(_) | ResultOf::Record(_) => RECORD,
+        ResultOf::RowOf(_)
+        | ResultOf::SetOfRows(_)
+        | ResultOf::Table(_)
+        | ResultOf::Record(_)
+        | ResultOf::OpenRecord
+        | ResultOf::SetOfOpenRecords => RECORD,
     }
 }
 
@@ -306,7 +292,10 @@ pub(super) fn field(context: &Context<'_>, routine: &Routine, name: &str) -> Opt
             let default = if routine.is_set() { "1000" } else { "0" };
             one(routine.estimates.rows.clone().unwrap_or_else(|| default.into()))
         }
-        "provariadic" => one("0".into()),
+        "provariadic" => {
+            let last = routine.parameters.last().filter(|_| routine.is_variadic);
+            one(last.map_or(0, |last| element_number(last.of)).to_string())
+        }
         "prosupport" => one("-".into()),
         "prokind" => one(match routine.aggregate() {
             Some(_) => "a",
@@ -352,12 +341,13 @@ fn of_arguments(routine: &Routine, name: &str) -> Option<Vec<String>> {
     let all = routine.arguments();
     let is_told = match name {
         "proargnames" => all.iter().any(|argument| argument.name.is_some()),
-        _ => all.iter().any(|argument| argument.mode.goes_out()),
+        _ => all.iter().any(|argument| argument.mode != Mode::In),
     };
     let one = |argument: &ArgumentOf<'_>| match (name, argument.mode) {
         ("proargnames", _) => argument.name.unwrap_or_default().to_string(),
         ("proallargtypes", _) => type_number(argument.of).to_string(),
         (_, Mode::In) => "i".into(),
+        (_, Mode::Variadic) => "v".into(),
         (_, Mode::InOut) => "b".into(),
         (_, Mode::Out) => "o".into(),
         (_, Mode::Column) => "t".into(),

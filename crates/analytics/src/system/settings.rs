@@ -8,7 +8,7 @@ use base::error::{SqlResult, SqlState};
 const OF_SHOW: &[&str] =
     &["meridian.freshness", "meridian.request", "meridian.token", "transaction_read_only"];
 
-/// What no session has as a setting of its own: names, values and types.
+/// What describes the server and is listed apart from what sessions have: names, values and types.
 pub(super) const PRESET: [(&str, &str, &str); 2] =
     [("block_size", "8192", "integer"), ("max_index_keys", "32", "integer")];
 
@@ -16,7 +16,8 @@ pub(super) const PRESET: [(&str, &str, &str); 2] =
 pub(super) fn of_server<'c>(context: &'c Context<'_>) -> impl Iterator<Item = (&'c str, String)> {
     let names = context.settings.keys().map(AsRef::as_ref);
     let told = |name: &'c str| current(context, name, true).ok().flatten().map(|value| (name, value));
-    names.filter(|name| !is_custom_setting(name)).filter_map(told)
+    let is_preset = |name: &str| PRESET.iter().any(|(known, ..)| *known == name);
+    names.filter(move |name: &&'c str| !is_custom_setting(name) && !is_preset(name)).filter_map(told)
 }
 
 /// The value; `None` is NULL, for a setting that there is not if that may be. Errors: 42704, 0A000.

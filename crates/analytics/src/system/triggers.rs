@@ -113,8 +113,8 @@ fn pg_trigger(context: &Context<'_>) -> Made {
             text(columns.join(" ")),
             Datum::Bytes(arguments.into()),
             trigger.condition.as_ref().map_or(Datum::Null, text),
-            Datum::Null,
-            Datum::Null,
+            trigger.transitions.old.as_ref().map_or(Datum::Null, text),
+            trigger.transitions.new.as_ref().map_or(Datum::Null, text),
         ]);
     }
     made

@@ -15,6 +15,9 @@ pub(super) fn type_length(data_type: DataType) -> i64 {
         | DataType::TimestampTz
         | DataType::Time => 8,
         DataType::Uuid | DataType::Interval => 16,
+        DataType::MacAddr => 6,
+        DataType::MacAddr8 => 8,
+        DataType::TimeTz => 12,
         _ => -1,
     }
 }
@@ -31,13 +34,13 @@ pub(super) fn described(data_type: DataType) -> [Datum; 5] {
         DataType::Integer => ("integer".into(), None, Some(32), Some(0)),
         DataType::BigInt => ("bigint".into(), None, Some(64), Some(0)),
         DataType::Array(_) => ("ARRAY".into(), None, None, None),
-        DataType::Enum(_) => ("USER-DEFINED".into(), None, None, None),
+        DataType::Enum(_) | DataType::Composite(_) => ("USER-DEFINED".into(), None, None, None),
         other => (other.name(), None, None, None),
     };
     let number_or_null = |n: Option<u32>| n.map_or(Datum::Null, |n| Datum::Int(i64::from(n)));
     let is_time = matches!(
         data_type,
-        DataType::Timestamp | DataType::TimestampTz | DataType::Time | DataType::Interval
+        DataType::Timestamp | DataType::TimestampTz | DataType::Time | DataType::TimeTz | DataType::Interval
     );
     let moment = if is_time { Datum::Int(6) } else { Datum::Null };
     [Datum::text(name), number_or_null(length), number_or_null(precision), number_or_null(scale), moment]

@@ -3,6 +3,7 @@
 use super::Made;
 use super::pg_tables::schema_oid;
 use crate::context::Context;
+use base::composite::CompositeType;
 use base::enumeration::{EnumType, LABELS_MAX};
 use base::identifier::quoted;
 use base::roles::Object;
@@ -37,26 +38,31 @@ fn enums(context: &Context<'_>) -> impl Iterator<Item = EnumType> {
     known.into_iter()
 }
 
-/// The type of an object id.
-pub(super) fn enum_of(context: &Context<'_>, number: i64) -> Option<EnumType> {
+/// The enumerated or composite type of an object id.
+pub(super) fn made_of(context: &Context<'_>, number: i64) -> Option<DataType> {
     let id = u32::try_from(number).ok()?.checked_sub(FIRST_OID)?;
-    context.catalog.types.enums.get(&TableId(id)).copied()
+    context.catalog.types.made(TableId(id))
 }
 
 /// Whether a type of ours is found without its schema.
-pub(super) fn is_visible(context: &Context<'_>, of: EnumType) -> bool {
-    let named = |schema: &String| context.catalog.types.named(schema, &of.description().name);
-    context.search_path.iter().find_map(named) == Some(of)
+pub(super) fn is_visible(context: &Context<'_>, of: DataType) -> bool {
+    let types = &context.catalog.types;
+    let Some((schema, name)) = of.made_id().and_then(|id| types.place_of(id)) else { return true };
+    context.search_path.iter().find(|schema| types.has(schema, name)).is_some_and(|first| first == schema)
 }
 
 /// `format_type` of a type of ours.
 pub(super) fn shown(context: &Context<'_>, number: i64) -> Option<String> {
-    let of = enum_of(context, number)?;
-    let (schema, name) = (quoted(&of.description().schema), quoted(&of.description().name));
-    Some(match is_visible(context, of) {
-        true => name,
-        false => format!("{schema}.{name}"),
-    })
+    made_of(context, number).map(|of| name_shown(context, of))
+}
+
+/// The name of a type of ours, with its schema where the name alone does not mean it.
+pub(super) fn name_shown(context: &Context<'_>, of: DataType) -> String {
+    let place = of.made_id().and_then(|id| context.catalog.types.place_of(id));
+    match place {
+        Some((_, name)) if is_visible(context, of) => quoted(name),
+        _ => of.qualified_name(),
+    }
 }
 
 pub(super) fn pg_enum(context: &Context<'_>) -> Made {
@@ -81,7 +87,8 @@ pub(super) fn pg_enum(context: &Context<'_>) -> Made {
 
 /// The labels of a type in their order, for clients that gather them in one value.
 pub(super) fn labels(context: &Context<'_>, number: i64) -> Option<Vec<String>> {
-    enum_of(context, number).map(|of| of.description().labels.iter().map(|l| l.text.clone()).collect())
+    let of = made_of(context, number)?.enumeration()?;
+    Some(of.description().labels.iter().map(|l| l.text.clone()).collect())
 }
 
 /// Types as `pg_dump` asks for them.
@@ -102,10 +109,15 @@ pub(super) fn dumped(context: &Context<'_>) -> Made {
         ("isarray", DataType::Boolean),
     ];
     let mut made = Made::new(&COLUMNS);
-    let of_enums = enums(context).map(|of| (of.id(), &of.description().name, &of.description().schema, "e"));
-    let domains = context.catalog.types.domains.values();
-    let of_domains = domains.map(|domain| (domain.id, &domain.name, &domain.schema, "d"));
-    for (id, name, schema, kind) in of_enums.chain(of_domains) {
+    let types = &context.catalog.types;
+    for id in types.ids() {
+        let Some((schema, name)) = types.place_of(id) else { continue };
+        let kind = match types.made(id) {
+            Some(DataType::Composite(_)) => "c",
+            Some(_) => "e",
+            None => "d",
+        };
+        let (relation, relation_kind) = if kind == "c" { (oid(id), "c") } else { (0, " ") };
         let owner = context.catalog.roles.owner_of(&Object::Relation(id));
         made.rows.push(vec![
             Datum::Int(1247),
@@ -116,8 +128,8 @@ pub(super) fn dumped(context: &Context<'_>) -> Made {
             Datum::Null,
             Datum::Int(owner.0.into()),
             Datum::Int(0),
-            Datum::Int(0),
-            Datum::text(" "),
+            Datum::Int(relation.into()),
+            Datum::text(relation_kind),
             Datum::text(kind),
             Datum::Bool(true),
             Datum::Bool(false),
@@ -133,11 +145,13 @@ pub(super) fn with_own(
     of_domains: &dyn Fn(&str) -> Vec<Option<String>>,
 ) -> Result<Arc<dyn TableProvider>> {
     let own: Vec<EnumType> = enums(context).collect();
-    let count = 2 * own.len() + context.catalog.types.domains.len();
+    let composites = &context.catalog.types.composites;
+    let count = 2 * own.len() + composites.len() + context.catalog.types.domains.len();
     let field = |name: &str| {
         let own_ones = own.iter().map(|of| type_field(context, *of, name));
         let arrays = own.iter().map(|of| array_field(context, *of, name));
-        let values = own_ones.chain(arrays).chain(of_domains(name));
+        let rows = composites.values().map(|of| row_field(context, *of, name));
+        let values = own_ones.chain(arrays).chain(rows).chain(of_domains(name));
         values.map(|value| value.map(|value| vec![value])).collect()
     };
     appended("pg_type", fixed, count, &field)
@@ -202,6 +216,32 @@ fn type_field(context: &Context<'_>, of: EnumType, name: &str) -> Option<String>
         "typalign" => "i".into(),
         "typstorage" => "p".into(),
         "typtypmod" => "-1".into(),
+        _ => return None,
+    })
+}
+
+/// The same of the row of a composite type. Its relation has the number of the type.
+fn row_field(context: &Context<'_>, of: CompositeType, name: &str) -> Option<String> {
+    let what = of.description();
+    Some(match name {
+        "oid" | "typrelid" => oid(of.id()).to_string(),
+        "typname" => what.name.clone(),
+        "typnamespace" => schema_oid(context, &what.schema).to_string(),
+        "typowner" => context.catalog.roles.owner_of(&Object::Relation(of.id())).0.to_string(),
+        "typlen" | "typtypmod" => "-1".into(),
+        "typisdefined" => "true".into(),
+        "typbyval" | "typispreferred" | "typnotnull" => "false".into(),
+        "typtype" => "c".into(),
+        "typcategory" => "C".into(),
+        "typdelim" => ",".into(),
+        "typarray" | "typelem" | "typbasetype" | "typndims" | "typcollation" => "0".into(),
+        "typinput" => "record_in".into(),
+        "typoutput" => "record_out".into(),
+        "typreceive" => "record_recv".into(),
+        "typsend" => "record_send".into(),
+        "typsubscript" | "typmodin" | "typmodout" | "typanalyze" => "-".into(),
+        "typalign" => "d".into(),
+        "typstorage" => "x".into(),
         _ => return None,
     })
 }

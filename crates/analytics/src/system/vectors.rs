@@ -283,13 +283,13 @@ fn element(e: &Expr) -> Option<Expr> {
 
 /// `(e).f` as e and f.
 fn field(e: &Expr) -> Option<(&Expr, String)> {
-    let Expr::CompoundFieldAccess { root, access_chain } = e else { return None };
-    let (Expr::Nested(root), [AccessExpr::Dot(Expr::Identifier(field))]) =
-        (root.as_ref(), access_chain.as_slice())
-    else {
-        return None;
+    let Expr::Function(function) = e else { return None };
+    let (root, field) = sql::parse::attribute_of(function)?;
+    let root = match root {
+        Expr::Nested(root) => root,
+        root => root,
     };
-    Some((root, sql::names::fold(field)))
+    Some((root, field.to_string()))
 }
 
 fn arguments(function: &ast::Function) -> Option<Vec<&Expr>> {

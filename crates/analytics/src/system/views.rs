@@ -266,7 +266,10 @@ fn columns(context: &Context<'_>) -> Made {
         ("is_updatable", TEXT),
     ]);
     for table in sql::materialized::shapes(context.catalog) {
+        let view = context.catalog.views.get(&table.id).filter(|view| view.partition.is_none());
+        let updatable = view.map(|view| sql::views::updatable_columns(context.catalog, view));
         for (number, column) in table.visible_columns() {
+            let is_updatable = updatable.as_ref().is_none_or(|names| names.contains(&column.name));
             let [name, length, precision, scale, moment] = described(column.data_type);
             let domain = partitions::domain(context.catalog, table, number);
             let column = partitions::shown(context.catalog, table, column);
@@ -301,7 +304,7 @@ fn columns(context: &Context<'_>) -> Made {
                 generated_when,
                 text(if is_generated { "ALWAYS" } else { "NEVER" }),
                 generation.map_or(Datum::Null, text),
-                text("YES"),
+                text(if is_updatable { "YES" } else { "NO" }),
             ]);
         }
     }
@@ -431,6 +434,7 @@ fn replicas(context: &Context<'_>) -> Made {
         ("under_way", DataType::BigInt),
         ("fetches", DataType::BigInt),
         ("fetches_loaded", DataType::BigInt),
+        ("transport", TEXT),
     ]);
     let ms = |ns: u64| Datum::Float(ns as f64 / base::time::MS as f64);
     for replica in context.cluster().replicas() {
@@ -446,6 +450,7 @@ fn replicas(context: &Context<'_>) -> Made {
             Datum::Int(replica.under_way as i64),
             Datum::Int(replica.fetches as i64),
             Datum::Int(replica.fetches_loaded as i64),
+            text(replica.transport),
         ]);
     }
     made

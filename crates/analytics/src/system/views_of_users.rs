@@ -14,7 +14,7 @@ fn text(s: impl AsRef<str>) -> Datum {
 
 /// A view's query as `pg_get_viewdef` prints it: in one line here.
 pub(super) fn definition(view: &View) -> String {
-    format!(" {};", view.definition)
+    format!(" {};", sql::parse::with_attributes(&view.definition))
 }
 
 /// `pg_views`.

@@ -40,6 +40,11 @@ pub(super) fn how(plan: &LogicalPlan) -> Result<Repeatable> {
     })
 }
 
+/// Whether a plan's rows may be others in another computation, and are the same wherever one computation of them is read.
+pub(in super::super) fn is_same_if_computed_once(plan: &LogicalPlan) -> Result<bool> {
+    Ok(how(plan)? == Repeatable::IfComputedOnce)
+}
+
 /// Whether a plan names columns of a query around it. What a subquery in it names may be the plan's own.
 fn names_outside(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;

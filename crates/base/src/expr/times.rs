@@ -2,6 +2,7 @@
 //! time zone, which is a constant of the expression.
 
 use super::{BinaryOperator, Expr, Function};
+use crate::composite::CompositeType;
 use crate::convert::{is_timestamp, midnight};
 use crate::datum::US_PER_DAY;
 use crate::element::Element;
@@ -42,6 +43,18 @@ pub(super) fn arithmetic(operator: BinaryOperator, left: &Datum, right: &Datum) 
             of_day(us.wrapping_add(by.us % US_PER_DAY))
         }
         (Subtract, Datum::Time(us), Datum::Interval(by)) => of_day(us.wrapping_sub(by.us % US_PER_DAY)),
+        (Add, Datum::TimeTz(time), Datum::Interval(by)) | (Add, Datum::Interval(by), Datum::TimeTz(time)) => {
+            Ok(Some(Datum::TimeTz(time.later(by.us % US_PER_DAY))))
+        }
+        (Subtract, Datum::TimeTz(time), Datum::Interval(by)) => {
+            Ok(Some(Datum::TimeTz(time.later(-(by.us % US_PER_DAY)))))
+        }
+        (Add, Datum::Date(day), Datum::TimeTz(time)) | (Add, Datum::TimeTz(time), Datum::Date(day)) => {
+            let us = midnight(*day)?.checked_add(time.us_utc()).filter(|us| is_timestamp(*us));
+            moment(
+                us.ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))?,
+            )
+        }
         (Subtract, Datum::Time(to), Datum::Time(from)) => {
             Ok(Some(Datum::Interval(Interval { months: 0, days: 0, us: to - from })))
         }
@@ -80,6 +93,15 @@ pub enum ZoneFunction {
     Offset,
     /// The zone of an interval's length.
     OfInterval,
+    /// `timestamptz`, `time` or `text` to `timetz`; of a `timetz` and a moment what the zone's clocks show with its offset
+    /// at that moment.
+    Clock,
+    /// A unit and a `timetz`, behind any zone: `date_part`.
+    ClockPart,
+    /// A row of a composite type that has moments in it to `text`.
+    ShowRow(CompositeType),
+    /// `text` to such a row.
+    ReadRow(CompositeType),
 }
 
 /// Whether values of a type are shown in a zone, or an array's are.
@@ -123,19 +145,43 @@ fn shaped(shape: DataType, t: DataType) -> DataType {
 pub fn converted_in(expr: &Expr, from: DataType, to: DataType, zone: Zone) -> Option<Expr> {
     use DataType::{Text, Timestamp, TimestampTz};
     let is_text = |t| matches!(t, Text | DataType::Varchar { .. } | DataType::Char { .. });
+    if !zone.is_utc()
+        && let Some(of_row) = row_converted_in(expr, from, to, zone)
+    {
+        return Some(of_row);
+    }
     let (of, into) = (element(from), element(to));
-    if zone.is_utc() || (of == TimestampTz) == (into == TimestampTz) {
+    let is_clock = into == DataType::TimeTz && of != DataType::TimeTz;
+    if zone.is_utc() || !is_clock && (of == TimestampTz) == (into == TimestampTz) {
         return None;
     }
     let call = |function, e| Expr::Call(Function::Zone(function), vec![Expr::zone(zone), e]);
     let cast = |e, from, to| if from == to { e } else { Expr::Convert(Box::new(e), from, to) };
     let expr = expr.clone();
     Some(match (of, into) {
+        (t, _) if is_clock && is_text(t) => call(ZoneFunction::Clock, cast(expr, from, shaped(from, Text))),
+        _ if is_clock => call(ZoneFunction::Clock, expr),
         (TimestampTz, t) if is_text(t) => cast(call(ZoneFunction::Show, expr), shaped(from, Text), to),
         (TimestampTz, _) => cast(call(ZoneFunction::ToLocal, expr), shaped(from, Timestamp), to),
         (t, _) if is_text(t) => call(ZoneFunction::Read, cast(expr, from, shaped(to, Text))),
         _ => call(ZoneFunction::FromLocal, cast(expr, from, shaped(to, Timestamp))),
     })
+}
+
+/// A cast of a row with moments in it to a text, or of a text to one.
+fn row_converted_in(expr: &Expr, from: DataType, to: DataType, zone: Zone) -> Option<Expr> {
+    let call = |function, e| Expr::Call(Function::Zone(function), vec![Expr::zone(zone), e]);
+    let cast = |e, from, to| if from == to { e } else { Expr::Convert(Box::new(e), from, to) };
+    match (from, to) {
+        (DataType::Composite(_), DataType::Composite(_)) => None,
+        (DataType::Composite(of), to) if from.has(DataType::TimestampTz) => {
+            Some(cast(call(ZoneFunction::ShowRow(of), expr.clone()), DataType::Text, to))
+        }
+        (from, DataType::Composite(of)) if to.has(DataType::TimestampTz) => {
+            Some(call(ZoneFunction::ReadRow(of), cast(expr.clone(), from, DataType::Text)))
+        }
+        _ => None,
+    }
 }
 
 /// [`crate::convert::cast`] in a zone.
@@ -154,13 +200,27 @@ fn zoned(function: ZoneFunction, arguments: &[Datum]) -> SqlResult<Datum> {
         (ZoneFunction::OfInterval, Datum::Interval(span), []) => of_interval(*span),
         (_, Datum::Text(name), [of]) => {
             let zone = Zone::named(name).ok_or_else(|| not_recognized(name))?;
-            each(of, &|value| of_one(function, zone, value))
+            match (function, of) {
+                (ZoneFunction::ShowRow(t), row) => {
+                    Ok(Datum::text(crate::text::display_in(row, DataType::Composite(t), zone)))
+                }
+                (ZoneFunction::ReadRow(t), Datum::Text(text)) => {
+                    crate::text::parse_in(text, DataType::Composite(t), zone)
+                }
+                (function, of) => each(of, &|value| of_one(function, zone, value)),
+            }
         }
         (_, Datum::Text(name), [a, b]) => {
             let zone = Zone::named(name).ok_or_else(|| not_recognized(name))?;
             match (function, a, b) {
                 (ZoneFunction::Later, Datum::Timestamp(us), Datum::Interval(by)) => {
                     zone.later(*us, *by).map(Datum::Timestamp)
+                }
+                (ZoneFunction::Clock, Datum::TimeTz(time), Datum::Timestamp(now)) => {
+                    Ok(Datum::TimeTz(time.at_offset(zone.offset_s(*now))))
+                }
+                (ZoneFunction::ClockPart, Datum::Text(unit), Datum::TimeTz(time)) => {
+                    time.part(unit).map(Datum::Float)
                 }
                 (ZoneFunction::Truncate, Datum::Text(unit), Datum::Timestamp(us)) => {
                     truncated(zone, unit, *us)
@@ -193,6 +253,8 @@ fn of_one(function: ZoneFunction, zone: Zone, value: &Datum) -> SqlResult<Datum>
             Ok(Datum::text(crate::text::display_in(value, DataType::TimestampTz, zone)))
         }
         (ZoneFunction::ShowJson, Datum::Timestamp(us)) => Ok(Datum::text(json(zone, *us))),
+        (ZoneFunction::Clock, Datum::Text(text)) => crate::text::parse_in(text, DataType::TimeTz, zone),
+        (ZoneFunction::Clock, value) => crate::convert::of_clock(value, zone).map(Datum::TimeTz),
         (ZoneFunction::Read, Datum::Text(text)) => crate::text::parse_in(text, DataType::TimestampTz, zone),
         _ => Err(wrong(function)),
     }

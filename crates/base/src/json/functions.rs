@@ -3,7 +3,7 @@
 use super::change::{self, Change};
 use super::path::{self, Answer, PathFunction};
 use super::texts::{json_elements, json_member, json_parts, json_result, json_type};
-use super::values::{build_object, gathered, gathered_object, json_text, text_of};
+use super::values::{build_object, gathered, gathered_object, json_text, object_of_texts, text_of};
 use super::{Json, invalid, parse, place, stored};
 use crate::error::{SqlError, SqlResult};
 use crate::{DataType, Datum};
@@ -75,6 +75,8 @@ pub enum JsonFunction {
     SortKey,
     /// With a path of SQL/JSON.
     JsonPath(PathFunction),
+    /// `json_object`: an object of an array of keys and values by turns, or of an array of each.
+    ObjectOfTexts,
 }
 
 impl JsonFunction {
@@ -112,6 +114,9 @@ pub fn call(function: JsonFunction, arguments: &[Datum]) -> SqlResult<Datum> {
         (F::ArrayOf, texts) => Datum::Array(texts.into()),
         (F::Gather, [Datum::Array(values)]) => gathered(values)?,
         (F::GatherObject, [Datum::Array(keys), Datum::Array(values)]) => gathered_object(keys, values)?,
+        // No array stands for values that were left out.
+        (F::ObjectOfTexts, [Datum::Array(keys), values]) => object_of_texts(keys, values)?,
+        (F::StripNulls, [Datum::Text(text)]) => Datum::text(super::parse::without_nulls(text)?),
         (F::Get | F::GetText, [Datum::Text(text), key]) => {
             let found = json_member(text, key)?;
             json_result(found, function == F::GetText)?

@@ -1,6 +1,6 @@
 //! Reading JSON.
 
-use super::{DEPTH_MAX, Json, number, too_deep};
+use super::{DEPTH_MAX, Json, number, quote, too_deep};
 use crate::error::{SqlError, SqlResult, SqlState};
 
 /// A value of a `json` text that lies right inside it: its key if that is an object's, and its own text.
@@ -33,6 +33,15 @@ pub fn members(text: &str) -> SqlResult<Option<Vec<Member<'_>>>> {
         Ok(())
     })?;
     Ok(is_container.map(|_| found))
+}
+
+/// A `json` text without blanks and without the members of objects that are null. Errors: 22P02, 54001.
+pub(super) fn without_nulls(text: &str) -> SqlResult<String> {
+    let mut parser = Parser { text, at: 0, depth: 0, is_strict: false };
+    let mut out = String::with_capacity(text.len());
+    parser.copy_without_nulls(&mut out)?;
+    parser.end()?;
+    Ok(out)
 }
 
 struct Parser<'a> {
@@ -130,6 +139,41 @@ impl Parser<'_> {
         self.at += 1;
         self.depth -= 1;
         Ok(Some(kind))
+    }
+
+    /// Appends a value without its members that are null, and says whether it is null itself.
+    fn copy_without_nulls(&mut self, out: &mut String) -> SqlResult<bool> {
+        self.blanks();
+        let start = self.at;
+        let close = match self.peek() {
+            Some(b'[') => ']',
+            Some(b'{') => '}',
+            _ => {
+                match self.value()? {
+                    Json::Text(text) => quote(out, &text).expect("a string takes what is written"),
+                    _ => out.push_str(&self.text[start..self.at]),
+                }
+                return Ok(&self.text[start..self.at] == "null");
+            }
+        };
+        out.push_str(&self.text[start..=start]);
+        let first = out.len();
+        self.container(|parser, key| {
+            let before = out.len();
+            if before > first {
+                out.push(',');
+            }
+            if let Some(key) = &key {
+                quote(out, key).expect("a string takes what is written");
+                out.push(':');
+            }
+            if parser.copy_without_nulls(out)? && key.is_some() {
+                out.truncate(before);
+            }
+            Ok(())
+        })?;
+        out.push(close);
+        Ok(false)
     }
 
     fn expect(&mut self, byte: u8, what: &str) -> SqlResult<()> {

@@ -136,6 +136,16 @@ fn values_become_json_as_their_types_show_them() {
     assert_eq!(crate::text::display(&built), r#"{"a" : 1, "b" : null}"#);
     assert_eq!(told(F::BuildObject, &[Datum::Null, t("1")]), "argument 1: key must not be null");
     assert_eq!(told(F::StripNulls, &[j(r#"{"a":null,"b":[null,{"c":null}]}"#)]), r#"{"b": [null, {}]}"#);
+    let written = r#" {"a": null, "b\/": [null, {"c" : null}], "d": "x\u0041", "d": 1.50e3} "#;
+    assert_eq!(told(F::StripNulls, &[t(written)]), r#"{"b/":[null,{}],"d":"xA","d":1.50e3}"#);
+    assert_eq!(told(F::StripNulls, &[t(" null ")]), "null");
+    let texts = |texts: &[&str]| Datum::Array(texts.iter().map(|text| t(text)).collect());
+    let no_values = Datum::Bool(false);
+    let of = |keys: &[&str], values: &Datum| told(F::ObjectOfTexts, &[texts(keys), values.clone()]);
+    assert_eq!(of(&["a", "1", "b", "x\""], &no_values), r#"{"a" : "1", "b" : "x\""}"#);
+    assert_eq!(of(&["a"], &texts(&["2"])), r#"{"a" : "2"}"#);
+    assert_eq!(of(&["a"], &no_values), "array must have even number of elements");
+    assert_eq!(of(&["a"], &texts(&[])), "mismatched array dimensions");
     assert_eq!(
         told(F::Pretty, &[j(r#"{"a":[1,{}]}"#)]),
         "{\n    \"a\": [\n        1,\n        {\n        }\n    ]\n}"

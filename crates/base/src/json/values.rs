@@ -2,6 +2,7 @@
 
 use super::functions::{JsonFunction, call, datum, text};
 use super::{Json, invalid, quote, stored};
+use crate::composite::Attribute;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::{DataType, Datum};
 
@@ -30,6 +31,29 @@ pub(super) fn build_object(members: &[Datum], (comma, colon): (&str, &str)) -> S
     }
     out.push('}');
     Ok(Datum::text(out))
+}
+
+/// `json_object` of keys and values by turns, or of an array of each. Errors: 2202E, 22004.
+pub(super) fn object_of_texts(keys: &[Datum], values: &Datum) -> SqlResult<Datum> {
+    let odd = |why: &str| Err(SqlError::new(SqlState(*b"2202E"), why));
+    let pairs: Vec<(&Datum, &Datum)> = match values {
+        Datum::Array(values) if values.len() != keys.len() => return odd("mismatched array dimensions"),
+        Datum::Array(values) => keys.iter().zip(values.iter()).collect(),
+        _ if keys.len() % 2 == 1 => return odd("array must have even number of elements"),
+        _ => keys.chunks(2).map(|pair| (&pair[0], &pair[1])).collect(),
+    };
+    let mut members = Vec::with_capacity(2 * pairs.len());
+    for (key, value) in pairs {
+        if key.is_null() {
+            return Err(SqlError::new(SqlState(*b"22004"), "null value not allowed for object key"));
+        }
+        members.push(key.clone());
+        members.push(match value {
+            Datum::Null => Datum::Null,
+            value => Datum::text(text_of(value, DataType::Text)),
+        });
+    }
+    build_object(&members, (", ", " : "))
 }
 
 /// What `json_agg` and `jsonb_agg` make of their values: `jsonb` unless they are texts.
@@ -88,6 +112,14 @@ pub fn text_of(value: &Datum, data_type: DataType) -> String {
             let text = crate::text::display_as(value, t).replacen(' ', "T", 1);
             // The offset has its minutes here.
             quoted(&text.replacen("+00", "+00:00", usize::from(t == DataType::TimestampTz)));
+        }
+        (Datum::Array(values), DataType::Composite(of)) => {
+            let member = |(attribute, value): (&Attribute, &Datum)| {
+                let name = text_of(&Datum::text(&attribute.name), DataType::Text);
+                format!("{name}:{}", text_of(value, attribute.data_type))
+            };
+            let members: Vec<String> = of.attributes().iter().zip(values.iter()).map(member).collect();
+            return format!("{{{}}}", members.join(","));
         }
         (Datum::Array(elements), t) => {
             let of = match t {

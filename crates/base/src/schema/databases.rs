@@ -35,8 +35,11 @@ impl Catalog {
         }
         assert!(self.seen_from.is_none(), "one database's part has nothing of another");
         let has = |id: &TableId| self.databases.of(*id) == database;
-        let types =
-            UserTypes { enums: kept(&self.types.enums, has), domains: kept(&self.types.domains, has) };
+        let types = UserTypes {
+            enums: kept(&self.types.enums, has),
+            domains: kept(&self.types.domains, has),
+            composites: kept(&self.types.composites, has),
+        };
         let routines = crate::routines::Routines(kept(&self.routines.0, has));
         let of_it = |what: &Commented| self.databases.of_comment(what).is_none_or(|of| of == database);
         let comments = self.comments.0.iter().filter(|(what, _)| of_it(what));
@@ -79,6 +82,7 @@ impl Catalog {
         let types = UserTypes {
             enums: joined(&next.types.enums, &self.types.enums, is_other),
             domains: joined(&next.types.domains, &self.types.domains, is_other),
+            composites: joined(&next.types.composites, &self.types.composites, is_other),
         };
         let routines = crate::routines::Routines(joined(&next.routines.0, &self.routines.0, is_other));
         let others = self.comments.0.iter().filter(|(what, _)| of_other(what));
@@ -104,8 +108,8 @@ impl Catalog {
         let indexes = self.tables.values().flat_map(|table| table.indexes.iter().map(|index| index.id));
         let triggers = self.tables.values().flat_map(|table| table.triggers.all().map(|trigger| trigger.id));
         let relations = self.tables.keys().chain(self.sequences.keys()).chain(self.views.keys());
-        let types = self.types.enums.keys().chain(self.types.domains.keys());
-        relations.chain(types).chain(self.routines.0.keys()).copied().chain(indexes).chain(triggers)
+        let all = relations.chain(self.routines.0.keys()).copied().chain(self.types.ids());
+        all.chain(indexes).chain(triggers)
     }
 
     /// Keeps a database's description. Errors: 42P04 if another one has the name.

@@ -5,10 +5,9 @@
 //! key that references it comes, changes or goes: whatever was planned without that key is stale, and aborts.
 
 use super::{Catalog, Table};
-use crate::enumeration::EnumType;
 use crate::error::SqlResult;
 use crate::expr::Expr;
-use crate::{Datum, TableId};
+use crate::{DataType, Datum, TableId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -119,7 +118,7 @@ impl ForeignKey {
         columns
     }
     /// The key with another description of a type.
-    pub(super) fn retyped(&self, of: EnumType) -> ForeignKey {
+    pub(super) fn retyped(&self, of: DataType) -> ForeignKey {
         let mut key = self.clone();
         if let Some(partition) = &mut key.partition {
             partition.condition.retype(of);
@@ -196,8 +195,8 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RegionId;
     use crate::schema::{Column, Identity, Placement, SchemaAction, SchemaChange};
-    use crate::{DataType, RegionId};
 
     fn table(id: u32, own: Vec<ForeignKey>) -> Table {
         let column = Column {

@@ -3,7 +3,8 @@
 //! An index keeps values of its table's columns, and nothing else: an expression among its keys is a generated column of the
 //! table that is hidden, and so is a predicate, which is the index's last column: true in rows that the index is about and
 //! null in others. Entries with a null are never equal, so a unique index says nothing of the others, and since these have
-//! entries too, any condition on the columns in front may be looked up in it.
+//! entries too, any condition on the columns in front may be looked up in it. Of an index that is NULLS NOT DISTINCT entries
+//! with nulls among their keys are equal, but for those outside the predicate.
 //!
 //! KEEPS: a hidden generated column belongs to one index.
 
@@ -12,7 +13,7 @@ use crate::{Datum, Key, Row, TableId};
 use serde::{Deserialize, Serialize};
 
 /// A secondary index. Entries are encoded `columns` followed by the primary key, or for a unique index
-/// without nulls the columns alone.
+/// without nulls that differ from each other the columns alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Index {
     pub id: TableId,
@@ -40,6 +41,9 @@ pub struct IndexForm {
     pub method: AccessMethod,
     /// Rows that were there before it are still to be entered: writes keep it, nothing reads it.
     pub is_building: bool,
+    /// NULLS NOT DISTINCT: nulls of its keys are equal to each other.
+    #[serde(deserialize_with = "crate::codec::since::<13, _, _>")]
+    pub nulls_are_equal: bool,
 }
 
 /// What an index is declared to be. Those that are read are kept alike, in order.
@@ -84,6 +88,14 @@ impl Index {
     pub fn expression(&self, column: usize) -> Option<&str> {
         self.form.expressions.iter().find(|(of, _)| *of == column).map(|(_, text)| text.as_str())
     }
+    /// Whether a null in one of its columns differs from all other values, another null with them.
+    fn null_differs(&self, column: usize) -> bool {
+        !self.form.nulls_are_equal || self.predicate_column() == Some(column)
+    }
+    /// Whether no other row may have these values in its columns.
+    pub fn forbids_others(&self, values: &[Datum]) -> bool {
+        self.unique && self.columns.iter().all(|c| !values[*c].is_null() || !self.null_differs(*c))
+    }
     /// Whether a hidden column is this index's.
     pub fn owns(&self, column: usize) -> bool {
         self.predicate_column() == Some(column) || self.expression(column).is_some()
@@ -120,7 +132,7 @@ fn entry_of(index: &Index, key: &Key, value: impl Fn(usize) -> Datum) -> Key {
     for &column in &index.columns {
         // Of an index that nothing reads an entry is as short as it can be.
         let value = if index.form.method.is_read() { value(column) } else { Datum::Null };
-        has_null |= value.is_null();
+        has_null |= value.is_null() && index.null_differs(column);
         entry.push(&value);
     }
     if !index.unique || has_null {

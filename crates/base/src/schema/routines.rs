@@ -1,10 +1,9 @@
 //! Functions and procedures in the catalog.
 
 use super::{Catalog, stale_schema};
-use crate::TableId;
-use crate::enumeration::EnumType;
 use crate::error::SqlResult;
 use crate::routines::{Routine, TypeOf};
+use crate::{DataType, TableId};
 use std::sync::Arc;
 
 impl Catalog {
@@ -27,8 +26,8 @@ impl Catalog {
     }
 
     /// Describes anew the routines whose signatures have a type.
-    pub(crate) fn retype_routines(&mut self, of: EnumType) {
-        let has_it = |routine: &Routine| routine.all_types().any(|t| t.data_type.enumeration() == Some(of));
+    pub(crate) fn retype_routines(&mut self, of: DataType) {
+        let has_it = |routine: &Routine| routine.all_types().any(|t| t.data_type.has(of));
         if self.routines.0.values().any(|routine| has_it(routine)) {
             let routines = Arc::make_mut(&mut self.routines);
             for routine in routines.0.values_mut().filter(|routine| has_it(routine)) {
@@ -64,6 +63,7 @@ mod tests {
             is_standard: false,
             is_definer: false,
             form: Form::Plain,
+            is_variadic: false,
         }
     }
 

@@ -33,6 +33,21 @@ pub struct Trigger {
     pub routine: TableId,
     pub arguments: Vec<String>,
     pub firing: Firing,
+    #[serde(deserialize_with = "crate::codec::since::<13, _, _>")]
+    pub transitions: Transitions,
+}
+
+/// What a trigger's function calls the rows that its statement wrote: as they were, and as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transitions {
+    pub old: Option<String>,
+    pub new: Option<String>,
+}
+
+impl Transitions {
+    pub fn is_empty(&self) -> bool {
+        self.old.is_none() && self.new.is_none()
+    }
 }
 
 /// A function of triggers that is there without being made.
@@ -202,6 +217,11 @@ impl Triggers {
         })
     }
 
+    /// Whether one of them that fires asks for all rows that the statement wrote.
+    pub fn ask_for_rows(&self, event: Event, changed: &[usize]) -> bool {
+        self.0.iter().any(|trigger| !trigger.transitions.is_empty() && trigger.waits_for(event, changed))
+    }
+
     /// Whether any of them fires for an event.
     pub fn wait_for(&self, event: Event) -> bool {
         self.0.iter().any(|trigger| trigger.is_enabled() && trigger.events.contains(&event))
@@ -238,6 +258,7 @@ mod tests {
             routine: TableId(9),
             arguments: Vec::new(),
             firing: Firing::Enabled,
+            transitions: Transitions::default(),
         }
     }
 

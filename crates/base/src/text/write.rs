@@ -29,7 +29,16 @@ pub fn value(out: &mut impl Write, value: &Datum, data_type: DataType, zone: Zon
         (Datum::Time(us), _) => time(out, *us),
         (Datum::Interval(interval), _) => write!(out, "{interval}"),
         (Datum::Json(text), _) => out.write_str(text),
+        (Datum::Inet(address), DataType::Cidr) => write!(out, "{}/{}", address.host(), address.prefix_bits()),
         (Datum::Inet(address), _) => write!(out, "{address}"),
+        (Datum::TimeTz(time), _) => write!(out, "{time}"),
+        (Datum::Array(values), DataType::Composite(of)) => {
+            let shown = |(at, value): (usize, &Datum)| {
+                (!value.is_null()).then(|| super::display_in(value, of.type_at(at), zone))
+            };
+            let fields: Vec<_> = values.iter().enumerate().map(shown).collect();
+            out.write_str(&crate::composite::display(&fields))
+        }
         (Datum::Array(elements), data_type) => array(out, elements, data_type, zone),
     }
 }
@@ -99,6 +108,13 @@ pub fn timestamptz(out: &mut impl Write, us: i64, zone: Zone) -> Result {
 pub fn time(out: &mut impl Write, us: i64) -> Result {
     let mut text = Ascii::default();
     text.clock(us);
+    out.write_str(text.as_str())
+}
+
+/// An offset of so many seconds ahead of UTC.
+pub fn offset(out: &mut impl Write, east_s: i32) -> Result {
+    let mut text = Ascii::default();
+    text.offset(east_s);
     out.write_str(text.as_str())
 }
 

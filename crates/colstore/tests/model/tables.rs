@@ -1,5 +1,6 @@
 //! Two tables, and values of every type to fill them with.
 
+use base::composite::{Attribute, Composite, CompositeType};
 use base::decimal::Decimal;
 use base::element::Element;
 use base::enumeration::{EnumType, Enumeration};
@@ -7,6 +8,7 @@ use base::inet::Inet;
 use base::interval::Interval;
 use base::rng::Rng;
 use base::schema::*;
+use base::timetz::TimeTz;
 use base::*;
 use std::sync::Arc;
 
@@ -70,6 +72,10 @@ pub fn tables() -> [Table; 2] {
         column("json", DataType::Json, false),
         column("jsonb", DataType::Jsonb, false),
         column("inet", DataType::Inet, false),
+        column("cidr", DataType::Cidr, false),
+        column("macaddr", DataType::MacAddr, false),
+        column("macaddr8", DataType::MacAddr8, false),
+        column("timetz", DataType::TimeTz, false),
         column("array", DataType::Array(Element::of(DataType::Text).expect("no array")), false),
     ];
     let mood = Enumeration::new(
@@ -79,7 +85,11 @@ pub fn tables() -> [Table; 2] {
         ["sad", "ok", "happy"].map(String::from).to_vec(),
     );
     let mood = EnumType::of(mood.expect("three names"));
-    let wide = [wide, vec![column("enum", DataType::Enum(mood), false)]].concat();
+    let attribute = |name: &str, data_type| Attribute { name: name.into(), data_type };
+    let attributes = vec![attribute("n", DataType::Integer), attribute("t", DataType::Text)];
+    let pair = Composite::new(TableId(91), "public".into(), "pair".into(), attributes);
+    let pair = DataType::Composite(CompositeType::of(pair.expect("two names")));
+    let wide = [wide, vec![column("enum", DataType::Enum(mood), false), column("row", pair, false)]].concat();
     let slim = vec![column("k", DataType::Text, true), column("v", DataType::Integer, false)];
     [table(1, wide, vec![0, 1]), table(2, slim, vec![0])]
 }
@@ -131,6 +141,17 @@ pub fn value(rng: &mut Rng, data_type: DataType) -> Datum {
             Datum::Interval(*rng.pick(&[largest, smallest]))
         }
         DataType::Interval => Datum::Interval(Interval { months: small as i32, days: -1, us: small }),
+        DataType::Cidr if extreme => Datum::Inet(inet("ff::/64")),
+        DataType::Cidr => Datum::Inet(inet(&format!("10.0.{}.0/24", small.unsigned_abs()))),
+        DataType::MacAddr | DataType::MacAddr8 => {
+            let octets = if data_type == DataType::MacAddr { 6 } else { 8 };
+            let filler = if extreme { u8::MAX } else { small as u8 };
+            Datum::Inet(Inet::of_hardware(&vec![filler; octets]).expect("six octets or eight"))
+        }
+        DataType::TimeTz => Datum::TimeTz(match extreme {
+            true => TimeTz::new(*rng.pick(&[0, 86_400_000_000]), *rng.pick(&[-57_599, 57_599])),
+            false => TimeTz::new(small.abs() * 1_000_003, 3_600),
+        }),
         DataType::Inet if extreme => Datum::Inet(inet("ff::1/64")),
         DataType::Inet => Datum::Inet(inet(&format!("10.0.0.{}", small.unsigned_abs()))),
         DataType::Json => Datum::text(format!("[{small},  {small}]")),
@@ -139,6 +160,9 @@ pub fn value(rng: &mut Rng, data_type: DataType) -> Datum {
         DataType::TsQuery => Datum::text(format!("'täxt' & 'a{}'", small.unsigned_abs())),
         DataType::Array(_) if extreme => Datum::Array(Arc::from([])),
         DataType::Array(_) => Datum::Array(Arc::from([Datum::text(small.to_string()), Datum::Null])),
+        DataType::Composite(of) => {
+            Datum::Array(of.attributes().iter().map(|a| value(rng, a.data_type)).collect())
+        }
         DataType::Enum(of) => {
             let labels = &of.description().labels;
             Datum::Int(labels[small.unsigned_abs() as usize % labels.len()].code)

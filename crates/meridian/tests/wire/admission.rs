@@ -78,7 +78,7 @@ fn names_options_and_process_ids_are_what_they_say() {
     for (options, state) in [
         ("-c no_such=1", "42704"),
         ("-c statement_timeout=soon", "22023"),
-        ("-c bytea_output=escape", "0A000"),
+        ("-c IntervalStyle=sql_standard", "0A000"),
         ("-c timezone=Nowhere/Else", "22023"),
         ("-F", "42601"),
         ("-c work_mem", "42601"),

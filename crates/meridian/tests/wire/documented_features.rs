@@ -30,7 +30,7 @@ async fn every_feature_is_there_as_the_page_says() {
         let client = server.session_of(0, "root").await.expect("it accepts");
         let begin =
             format!("CREATE SCHEMA feature_{number}; SET search_path = feature_{number}, public; {setup}");
-        client.batch_execute(&begin).await.expect("the tables are made");
+        run_together(&client, &begin).await.expect("the tables are made");
         let (found, words) = match try_all(&client, &row.statements).await {
             Ok(()) => ("yes".to_string(), String::new()),
             Err(error) => (
@@ -58,13 +58,24 @@ fn row(line: &str) -> Option<Row<'_>> {
     Some(Row { feature, said, statements })
 }
 
+/// Runs statements as one transaction, again when the catalog has changed meanwhile: temporary relations of a session before are
+/// dropped after it has ended.
+async fn run_together(client: &Client, statements: &str) -> Result<(), Error> {
+    for _ in 0..20 {
+        match client.batch_execute(statements).await {
+            Err(error) if state(&error) == "40001" => {}
+            ended => return ended,
+        }
+    }
+    client.batch_execute(statements).await
+}
+
 /// Runs statement by statement; quoted bodies of functions are not taken apart.
 async fn try_all(client: &Client, statements: &str) -> Result<(), Error> {
-    let parts: Vec<&str> = match statements.contains("$$") {
-        true => vec![statements],
-        false => statements.split("; ").collect(),
-    };
-    for part in parts {
+    if statements.contains("$$") {
+        return run_together(client, statements).await;
+    }
+    for part in statements.split("; ") {
         match part.starts_with("COPY") {
             true => _ = client.copy_out(part).await?.try_collect::<Vec<_>>().await?,
             false => client.batch_execute(part).await?,

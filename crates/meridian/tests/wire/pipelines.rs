@@ -249,6 +249,16 @@ fn what_was_described_is_what_comes() {
     let clock = 3_600_000_000i64.to_be_bytes();
     let shown = "D 00000000d693a400".to_string();
     assert_eq!(binary(&mut client, "select $1::time", &[], &clock), ("t 1083".into(), shown));
+    for (name, oid, value) in [
+        ("timetz", 1266, [&clock[..], &(-3_600i32).to_be_bytes()].concat()),
+        ("cidr", 650, vec![2, 8, 1, 4, 10, 0, 0, 0]),
+        ("macaddr", 829, vec![8, 0, 0x2b, 1, 2, 3]),
+        ("macaddr8", 774, vec![8, 0, 0x2b, 0xff, 0xfe, 1, 2, 3]),
+    ] {
+        let shown = format!("D {}", value.iter().map(|b| format!("{b:02x}")).collect::<String>());
+        let sql = format!("select $1::{name}");
+        assert_eq!(binary(&mut client, &sql, &[], &value), (format!("t {oid}"), shown), "{name}");
+    }
     // Arrays by the type they are cast to.
     let described = client.ask(&[parse("", "select $1::int[]"), describe_statement(""), sync()]);
     assert_eq!(described[1..3], ["t 1007", "T array:1007:-1:0"]);

@@ -145,14 +145,11 @@ impl Parser<'_> {
         if self.take_word("alias") {
             return self.alias(name);
         }
-        let is_cursor = self.is_word("cursor") || self.is_word("scroll") || self.is_word("no");
-        if is_cursor || self.is_word("refcursor") {
-            return Err(self
-                .unsupported("a cursor")
-                .hint("Loop over the query: FOR record IN query LOOP … END LOOP."));
+        if self.is_word("cursor") || self.is_word("scroll") || self.is_word("no") {
+            return self.cursor_declaration(&name, line);
         }
         let is_constant = self.take_word("constant");
-        let declared = self.declared_type()?;
+        let declared = self.declared_type(&[";", ":=", "=", "default", "not", "collate"])?;
         if self.take_word("collate") {
             return Err(self.unsupported("COLLATE"));
         }
@@ -198,8 +195,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A type as DECLARE has it, up to what follows.
-    fn declared_type(&mut self) -> SqlResult<Declared> {
+    /// A type as DECLARE has it, up to one of these.
+    pub(super) fn declared_type(&mut self, ends: &[&str]) -> SqlResult<Declared> {
         if matches!(self.peek().map(|lexeme| &lexeme.token), Some(Token::Word(_) | Token::Quoted(_))) {
             let start = self.at;
             let name = self.take_dotted()?;
@@ -212,7 +209,7 @@ impl Parser<'_> {
             self.skip(1);
             return Ok(Declared::Record);
         }
-        let range = self.skip_until_type_ends()?;
+        let range = self.skip_until(ends)?;
         if range.is_empty() {
             return Err(self.wrong("missing data type declaration"));
         }
@@ -233,9 +230,5 @@ impl Parser<'_> {
             _ if name.len() > 1 => Declared::OfColumn(name),
             _ => return Err(self.wrong(format!("variable \"{}\" does not exist", name.join(".")))),
         })
-    }
-
-    fn skip_until_type_ends(&mut self) -> SqlResult<std::ops::Range<usize>> {
-        self.skip_until(&[";", ":=", "=", "default", "not", "collate"])
     }
 }

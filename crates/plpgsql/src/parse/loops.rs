@@ -29,7 +29,7 @@ impl Parser<'_> {
     }
 
     /// The body of a loop that goes on at `next`, and its end.
-    fn looped(
+    pub(super) fn looped(
         &mut self,
         label: Option<String>,
         next: usize,
@@ -79,6 +79,9 @@ impl Parser<'_> {
             self.over_values(label, targets, line, WHAT)?;
             self.close_scope();
             return Ok(());
+        }
+        if let Some(cursor) = self.cursor_ahead() {
+            return self.cursor_loop(label, &names, cursor, line);
         }
         let reverse = self.is_word("reverse") && {
             self.skip(1);

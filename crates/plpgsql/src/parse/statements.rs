@@ -47,9 +47,9 @@ impl Parser<'_> {
             }
             "commit" => self.end_transaction("COMMIT", line),
             "rollback" => self.end_transaction("ROLLBACK", line),
-            "open" | "fetch" | "move" | "close" => Err(self
-                .unsupported("a cursor")
-                .hint("Loop over the query: FOR record IN query LOOP … END LOOP.")),
+            "open" => self.open_cursor(line),
+            "fetch" | "move" => self.fetch(line),
+            "close" => self.close_cursor(line),
             _ => self.sql(line),
         }
     }
@@ -89,20 +89,29 @@ impl Parser<'_> {
     }
 
     fn assignment(&mut self, line: u32) -> SqlResult<()> {
+        const WHAT: &str = "assignment";
         let name = self.take_dotted()?;
-        if self.is_sign("[") {
-            return Err(self.unsupported("assigning an element of an array").hint("Assign the whole array."));
-        }
         let target = {
             self.back();
             let target = self.target(&name);
             self.skip(1);
             target?
         };
+        let is_element = self.take_sign("[");
+        if is_element {
+            self.evaluate(&["]", ":"], line, WHAT)?;
+            if !self.take_sign("]") || self.is_sign("[") {
+                let what = "assigning a slice of an array, or an element of one of several dimensions,";
+                return Err(self.unsupported(what).hint("Assign the whole array."));
+            }
+        }
+        if !self.take_sign(":=") {
+            self.expect_sign("=")?;
+        }
+        self.evaluate(&[";"], line, WHAT)?;
         self.skip(1);
-        self.evaluate(&[";"], line, "assignment")?;
-        self.skip(1);
-        self.emit(Op::Assign(target), line, "assignment");
+        let op = if is_element { Op::AssignElement(target) } else { Op::Assign(target) };
+        self.emit(op, line, WHAT);
         Ok(())
     }
 
@@ -319,17 +328,28 @@ impl Parser<'_> {
     /// `[STRICT] a, b.c` behind INTO.
     fn into(&mut self) -> SqlResult<Into> {
         let strict = self.take_word("strict");
+        Ok(Into { targets: self.targets()?, strict })
+    }
+
+    /// `a, b.c`.
+    pub(super) fn targets(&mut self) -> SqlResult<Vec<Target>> {
         let mut targets = Vec::new();
         loop {
-            let start = self.at;
-            let name = self.take_dotted()?;
-            let end = self.go_to(start);
-            targets.push(self.target(&name)?);
-            self.go_to(end);
+            targets.push(self.one_target()?);
             if !self.take_sign(",") {
-                return Ok(Into { targets, strict });
+                return Ok(targets);
             }
         }
+    }
+
+    /// A variable, or a field of one, which errors point at.
+    pub(super) fn one_target(&mut self) -> SqlResult<Target> {
+        let start = self.at;
+        let name = self.take_dotted()?;
+        let end = self.go_to(start);
+        let target = self.target(&name)?;
+        self.go_to(end);
+        Ok(target)
     }
 
     /// A statement of SQL, whose INTO is ours.

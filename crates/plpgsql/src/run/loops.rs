@@ -17,9 +17,22 @@ pub(super) struct Loop {
 
 #[derive(Debug)]
 enum Values {
-    Integers { next: Option<i64>, last: i64, step: i64 },
-    Rows { fields: Arc<[Field]>, rows: std::vec::IntoIter<Vec<Datum>> },
-    Elements { of: DataType, elements: Arc<[Datum]>, at: usize },
+    Integers {
+        next: Option<i64>,
+        last: i64,
+        step: i64,
+    },
+    Rows {
+        fields: Arc<[Field]>,
+        rows: std::vec::IntoIter<Vec<Datum>>,
+    },
+    Elements {
+        of: DataType,
+        elements: Arc<[Datum]>,
+        at: usize,
+    },
+    /// Rows of an open cursor, which the host has.
+    Cursor(String),
 }
 
 impl Loop {
@@ -30,7 +43,7 @@ impl Loop {
     /// What is held for it.
     fn bytes(&self) -> usize {
         match &self.values {
-            Values::Integers { .. } => 0,
+            Values::Integers { .. } | Values::Cursor(_) => 0,
             Values::Rows { rows, .. } => rows.as_slice().iter().map(|row| sizes(row)).sum(),
             Values::Elements { elements, .. } => elements.iter().map(size).sum(),
         }
@@ -111,6 +124,8 @@ impl Run {
                 *at += 1;
                 Next::Value(Value::new(element.clone(), *of))
             }),
+            // Its rows are asked for.
+            Values::Cursor(_) => None,
         };
         innermost.has_run |= next.is_some();
         match next {
@@ -123,6 +138,27 @@ impl Run {
         }
     }
 
+    pub(super) fn begin_cursor(&mut self, name: String) {
+        self.begin_loop(Values::Cursor(name));
+    }
+
+    /// The cursor of the innermost loop, if that is one over a cursor.
+    pub(super) fn loop_cursor(&self) -> Option<&String> {
+        match &self.loops.last()?.values {
+            Values::Cursor(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    pub(super) fn has_no_loops(&self) -> bool {
+        self.loops.is_empty()
+    }
+
+    /// The innermost loop has a row.
+    pub(super) fn note_row(&mut self) {
+        self.loops.last_mut().expect("a loop is begun before it goes on").has_run = true;
+    }
+
     /// The innermost loop is over.
     pub(super) fn end_loop(&mut self) {
         let ended = self.loops.pop().expect("a loop is begun before it ends");
@@ -132,7 +168,7 @@ impl Run {
 
     /// Loops that an error has ended.
     pub(super) fn drop_loops(&mut self, remaining: usize) {
-        for ended in self.loops.split_off(remaining) {
+        for ended in self.loops.split_off(remaining.min(self.loops.len())) {
             self.bytes -= ended.bytes();
         }
     }

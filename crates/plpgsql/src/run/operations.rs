@@ -22,6 +22,7 @@ impl Run {
                 let item = self.pop();
                 self.assign(target, item)?;
             }
+            Op::AssignElement(target) => self.assign_element(target)?,
             Op::Clear(variable) => self.clear(*variable)?,
             Op::Jump(to) => {
                 self.at = *to;
@@ -48,7 +49,12 @@ impl Run {
                     return Ok(None);
                 }
             }
-            Op::EndLoop => self.end_loop(),
+            Op::OpenCursor { .. }
+            | Op::Fetch { .. }
+            | Op::NextOfCursor { .. }
+            | Op::CloseCursor(_)
+            | Op::BeginCursor(_)
+            | Op::EndLoop => return self.with_cursor(op),
             Op::Protect(_) | Op::Unprotect(_) => return Ok(self.protect(op)),
             Op::EndHandler => _ = self.caught.pop(),
             Op::Raise(raise) => {
@@ -60,14 +66,9 @@ impl Run {
             Op::FailAssertion { has_message } => self.fail_assertion(*has_message)?,
             Op::NoCase => return Err(no_case()),
             Op::Return | Op::ReturnValue | Op::NoReturn => return self.end(op).map(Some),
-            Op::ReturnNext => {
-                let item = self.pop();
+            Op::ReturnNext | Op::ReturnOutputs => {
+                let item = if let Op::ReturnNext = op { self.pop() } else { Item::Row(self.outputs()) };
                 let row = self.fitted(item)?;
-                self.at += 1;
-                return Ok(Some(Request::Rows(vec![row])));
-            }
-            Op::ReturnOutputs => {
-                let row = self.fitted(Item::Row(self.outputs()))?;
                 self.at += 1;
                 return Ok(Some(Request::Rows(vec![row])));
             }
@@ -94,21 +95,31 @@ impl Run {
         Ok(Request::Execute { statement: *statement, wants })
     }
 
+    /// The instruction is done.
+    pub(super) fn go_on(&mut self) {
+        self.at += 1;
+    }
+
     /// Takes the result that the instruction has asked for.
     pub(super) fn take(&mut self, result: QueryResult) -> SqlResult<()> {
         let program = self.program.clone();
         match &program.code[self.at].op {
             Op::Evaluate(statement) => self.take_value(*statement, result)?,
             Op::Execute { into, modifies, .. } => self.take_executed(result, into.as_ref(), *modifies)?,
-            Op::Perform(_) => {
-                self.row_count = result.count.unwrap_or(0);
-                self.set_found(self.row_count > 0);
-            }
+            Op::Perform(_) => self.count(result.count.unwrap_or(0)),
             Op::ExecuteText { into, .. } => self.take_text(result, into.as_ref())?,
             Op::QueryRows(_) | Op::QueryText { .. } => self.begin_rows(result)?,
             Op::ReturnQuery(_) | Op::ReturnQueryText { .. } => {
                 let rows = self.take_returned(result)?;
                 self.returned.extend(rows);
+            }
+            Op::OpenCursor { variable, .. } => self.take_opened(*variable, result)?,
+            Op::Fetch { into, .. } => self.take_fetched(result, into.as_deref())?,
+            Op::NextOfCursor { targets, end } => {
+                if !self.take_next(result, targets)? {
+                    self.at = *end;
+                    return Ok(());
+                }
             }
             _ => return Err(SqlError::internal("a result that was not asked for")),
         }
@@ -158,15 +169,20 @@ impl Run {
         Ok(of.take(value, self.zone)? == Datum::Bool(true))
     }
 
-    /// Errors: 22004 for no text.
     fn execute_text(&mut self, using: usize, wants: Wants) -> SqlResult<Request> {
+        let (text, using) = self.pop_text(using)?;
+        Ok(Request::ExecuteText { text, using, wants })
+    }
+
+    /// Pops `using` values and a text of SQL. Errors: 22004 for no text.
+    pub(super) fn pop_text(&mut self, using: usize) -> SqlResult<(String, Vec<Value>)> {
         let using = self.pop_values(using)?;
         let text = self.pop_value()?;
         if text.datum.is_null() {
             let message = "query string argument of EXECUTE is null";
             return Err(SqlError::new(SqlState(*b"22004"), message));
         }
-        Ok(Request::ExecuteText { text: text.shown(self.zone), using, wants })
+        Ok((text.shown(self.zone), using))
     }
 
     fn protect(&mut self, op: &Op) -> Option<Request> {
@@ -192,6 +208,9 @@ impl Run {
 
     /// The end of the program, once its savepoints are released.
     fn end(&mut self, op: &Op) -> SqlResult<Request> {
+        if let Some(closed) = self.left_cursor() {
+            return Ok(closed);
+        }
         if self.protected.is_empty() {
             return Ok(Request::Done(match op {
                 Op::ReturnValue => {

@@ -24,6 +24,12 @@ impl Run {
         Ok(())
     }
 
+    /// So many rows were met, for ROW_COUNT and FOUND.
+    pub(super) fn count(&mut self, rows: u64) {
+        self.row_count = rows;
+        self.set_found(rows > 0);
+    }
+
     /// A statement that was executed. Errors: 42601 for rows without a place, or a place without rows.
     pub(super) fn take_executed(
         &mut self,
@@ -32,8 +38,7 @@ impl Run {
         modifies: bool,
     ) -> SqlResult<()> {
         if let Some(count) = result.count {
-            self.row_count = count;
-            self.set_found(count > 0);
+            self.count(count);
         }
         match into {
             Some(into) => {

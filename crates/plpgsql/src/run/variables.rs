@@ -3,8 +3,9 @@
 use super::types::{Field, Kind, Row, ScalarType, Value, mismatch, size, sizes};
 use super::{Item, Run};
 use crate::program::Target;
+use base::composite::{Attribute, CompositeType};
 use base::error::{SqlResult, SqlState};
-use base::{Datum, SqlError};
+use base::{DataType, Datum, SqlError};
 use std::sync::Arc;
 
 /// What a name in a statement means: a variable, or a field of one.
@@ -59,7 +60,17 @@ impl Slot {
     fn is_record(&self) -> bool {
         matches!(self, Slot::Row(_) | Slot::Record(_) | Slot::Absent(_))
     }
+    /// The composite type that its values are of.
+    fn composite(&self) -> Option<CompositeType> {
+        match self {
+            Slot::Scalar(ScalarType { data_type: DataType::Composite(of), .. }, _) => Some(*of),
+            _ => None,
+        }
+    }
 }
+
+/// Elements that are NULL when one is assigned behind an array's last one.
+const ELEMENTS_BETWEEN_MAX: usize = 1 << 20;
 
 impl Run {
     /// What a name means in a statement of the program; `None` if it is none of its own.
@@ -68,11 +79,16 @@ impl Run {
         let (variable, taken) = self.program.find(scope, name)?;
         match &name[taken..] {
             [] => Some(Reference { variable, field: None }),
-            [field] if self.slots[variable].is_record() => {
+            [field] if self.slots[variable].is_record() || self.slots[variable].composite().is_some() => {
                 Some(Reference { variable, field: Some(field.clone()) })
             }
             _ => None,
         }
+    }
+
+    /// What the name of a variable alone means.
+    pub(super) fn whole_variable(&self, variable: usize) -> Reference {
+        Reference { variable, field: None }
     }
 
     /// The value of what a name means. Errors: 55000 if a record has no value yet, 42703 if it has no such field, 0A000
@@ -89,6 +105,10 @@ impl Run {
                 }
             };
         };
+        if let (Some(of), Slot::Scalar(_, datum)) = (slot.composite(), slot) {
+            let (at, data_type) = self.attribute(reference.variable, of, field)?;
+            return Ok(Value::new(values_of(of, datum).swap_remove(at), data_type));
+        }
         let row = self.assigned(reference.variable)?;
         let position = row.position(field).ok_or_else(|| self.no_field(reference.variable, field))?;
         Ok(Value::new(row.values[position].clone(), row.fields[position].of.data_type))
@@ -158,6 +178,11 @@ impl Run {
         SqlError::new(SqlState::UNDEFINED_COLUMN, format!("record \"{name}\" has no field \"{field}\""))
     }
 
+    /// Number and type of an attribute of a variable. Errors: 42703.
+    fn attribute(&self, variable: usize, of: CompositeType, name: &str) -> SqlResult<(usize, DataType)> {
+        of.attribute(name).ok_or_else(|| self.no_field(variable, name))
+    }
+
     /// What a name alone gives as an expression.
     pub(super) fn item(&self, reference: &Reference) -> SqlResult<Item> {
         match (&reference.field, &self.slots[reference.variable]) {
@@ -197,13 +222,59 @@ impl Run {
         assigned
     }
 
+    /// Pops a value and a subscript, and makes the value that element of an array. Errors: 42804 for what is no array, 22004
+    /// for no subscript, 54000 for one that is far behind the array, 0A000 for one that no array has here.
+    pub(super) fn assign_element(&mut self, target: &Target) -> SqlResult<()> {
+        let (value, subscript) = (self.pop_value()?, self.pop_value()?);
+        let array = self.value(&Reference { variable: target.variable, field: target.field.clone() })?;
+        let DataType::Array(of) = array.data_type else {
+            let name = array.data_type.name();
+            return Err(mismatch(format!(
+                "cannot subscript type {name} because it does not support subscripting"
+            )));
+        };
+        let Datum::Int(subscript) = ScalarType::from(DataType::Integer).take(subscript, self.zone)? else {
+            let message = "array subscript in assignment must not be null";
+            return Err(SqlError::new(SqlState(*b"22004"), message));
+        };
+        let element = ScalarType::from(of.data_type()).take(value, self.zone)?;
+        let mut elements = match array.datum {
+            Datum::Array(elements) => elements.to_vec(),
+            _ => Vec::new(),
+        };
+        let is_possible = |at: &usize| *at == 0 || !elements.is_empty();
+        let Some(at) = usize::try_from(subscript - 1).ok().filter(is_possible) else {
+            return Err(SqlError::unsupported("an array whose first subscript is not 1"));
+        };
+        if at > elements.len() + ELEMENTS_BETWEEN_MAX {
+            return Err(SqlError::new(SqlState(*b"54000"), "array size exceeds the maximum allowed")
+                .detail(format!("An element may stand {ELEMENTS_BETWEEN_MAX} places behind the last one.")));
+        }
+        if at >= elements.len() {
+            elements.resize(at + 1, Datum::Null);
+        }
+        elements[at] = element;
+        let whole = Value::new(Datum::Array(elements.into()), array.data_type);
+        self.assign(target, Item::Value(whole))
+    }
+
     fn assign_field(&mut self, variable: usize, field: &str, item: Item) -> SqlResult<()> {
         let Item::Value(value) = item else {
             return Err(mismatch(format!("cannot assign a row to field \"{field}\"")));
         };
+        let zone = self.zone;
+        if let Some(of) = self.slots[variable].composite() {
+            let (at, data_type) = self.attribute(variable, of, field)?;
+            let value = ScalarType::from(data_type).take(value, zone)?;
+            if let Slot::Scalar(_, now) = &mut self.slots[variable] {
+                let mut values = values_of(of, now);
+                values[at] = value;
+                *now = Datum::Array(values.into());
+            }
+            return Ok(());
+        }
         let position = self.assigned(variable)?.position(field);
         let position = position.ok_or_else(|| self.no_field(variable, field))?;
-        let zone = self.zone;
         if let Slot::Absent(row) = &self.slots[variable] {
             self.slots[variable] = Slot::Record(Some(row.clone()));
         }
@@ -232,6 +303,11 @@ impl Run {
                 }
                 *now = datum;
             }
+            (Slot::Scalar(of, now), Item::Row(row)) if let DataType::Composite(of) = of.data_type => {
+                let field = |a: &Attribute| Field { name: a.name.clone(), of: a.data_type.into() };
+                let fields: Arc<[Field]> = of.attributes().iter().map(field).collect();
+                *now = Datum::Array(row.fitted(&fields, zone)?.values.into());
+            }
             (Slot::Any(now), Item::Value(value)) => *now = value,
             (Slot::Row(now), Item::Row(row)) => *now = row.fitted(&now.fields, zone)?,
             (Slot::Record(now), Item::Row(row)) => *now = Some(row),
@@ -257,9 +333,13 @@ impl Run {
     pub(super) fn assign_row(&mut self, targets: &[Target], row: Row) -> SqlResult<()> {
         if let [target] = targets
             && target.field.is_none()
-            && self.slots[target.variable].is_record()
         {
-            return self.assign(target, Item::Row(row));
+            let of = self.slots[target.variable].composite().map(DataType::Composite);
+            // A value of the type is taken as it is.
+            let is_whole = |of| row.fields.len() == 1 && row.fields[0].of.data_type == of;
+            if self.slots[target.variable].is_record() || of.is_some_and(|of| !is_whole(of)) {
+                return self.assign(target, Item::Row(row));
+            }
         }
         let mut values = row.values.into_iter().zip(row.fields.iter().map(|field| field.of.data_type));
         for target in targets {
@@ -282,5 +362,13 @@ impl Run {
             }
         }
         Row { fields: fields.into(), values }
+    }
+}
+
+/// The values of a row's attributes; of NULL, NULLs.
+fn values_of(of: CompositeType, row: &Datum) -> Vec<Datum> {
+    match row {
+        Datum::Array(values) => values.to_vec(),
+        _ => vec![Datum::Null; of.attributes().len()],
     }
 }

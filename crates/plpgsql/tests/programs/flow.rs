@@ -40,6 +40,68 @@ fn loops_count_up_down_and_by_steps() {
 }
 
 #[test]
+fn a_loop_over_a_cursor_closes_it_however_it_is_left() {
+    let begins = ["open c: select a", "fetch c Rows(1)"];
+    let whole = ["NOTICE 00000: 1", "fetch c Rows(1)", "NOTICE 00000: 0", "fetch c Rows(1)", "close c"];
+    for (inside, goes_on) in [
+        ("raise notice '%', r.n;", whole.to_vec()),
+        ("exit;", vec!["close c"]),
+        ("exit around;", vec!["close c"]),
+        ("return;", vec!["close c"]),
+    ] {
+        let body =
+            format!("<<around>> declare c cursor for select a; begin for r in c loop {inside} end loop; end");
+        let wanted: Vec<&str> = begins.into_iter().chain(goes_on).chain(["done"]).collect();
+        assert_eq!(run_with(&body, Host::of_rows(2)), wanted, "{inside}");
+    }
+}
+
+#[test]
+fn cursors_are_opened_moved_and_closed() {
+    let body = "declare c refcursor; d cursor (x int) for select x; n int; m int;
+        begin
+          open c for execute 'some' || 'thing';
+          fetch prior from c into n;
+          move forward 3 from c;
+          close c;
+          open d(x := 5);
+          fetch d into m;
+          fetch absolute n from d into m;
+          raise notice '% % %', n, m, found;
+        end";
+    let text = rows(&[("?column?", DataType::Text)], vec![vec![Datum::text("something")]]);
+    let log = run_with(body, Host::with([("SELECT 'some' || 'thing'", text)]));
+    assert_eq!(
+        log,
+        [
+            "SELECT 'some' || 'thing'",
+            "open <unnamed portal 1>: something",
+            "fetch <unnamed portal 1> Rows(-1)",
+            "fetch <unnamed portal 1> Rows(3)",
+            "close <unnamed portal 1>",
+            "open d: select x",
+            "fetch d Rows(1)",
+            "failed 22004: relative or absolute cursor position is null | PL/pgSQL function inline_code_block line 9 at FETCH",
+        ]
+    );
+}
+
+#[test]
+fn elements_of_arrays_are_assigned() {
+    check(
+        "declare a int[]; begin a[1] := 7; a[3] := 9; raise notice '%', a; end",
+        &["NOTICE 00000: {7,NULL,9}", "done"],
+    );
+    check(
+        "declare a int; begin a[1] := 7; end",
+        &[
+            "failed 42804: cannot subscript type integer because it does not support subscripting | PL/pgSQL function \
+         inline_code_block line 1 at assignment",
+        ],
+    );
+}
+
+#[test]
 fn loops_are_left_and_continued_by_label() {
     let body = "<<outside>> declare n int := 0;
         begin

@@ -3,7 +3,8 @@
 use base::zone::Zone;
 use base::{DataType, Datum, SqlError, SqlState};
 use plpgsql::{
-    Answer, Argument, Declared, Field, Kind, Outcome, QueryResult, Request, Returns, Run, Signature, parse,
+    Answer, Argument, Declared, Field, Kind, Opening, Outcome, QueryResult, Request, Returns, Run, Signature,
+    parse,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use std::sync::Arc;
 pub struct Host {
     answers: BTreeMap<&'static str, Answer>,
     log: Vec<String>,
+    /// Rows that its cursors have still to give, which are counted down.
+    left: i64,
 }
 
 pub fn rows(columns: &[(&str, DataType)], rows: Vec<Vec<Datum>>) -> Answer {
@@ -31,7 +34,12 @@ pub fn refused(state: SqlState, message: &str) -> Answer {
 
 impl Host {
     pub fn with(answers: impl IntoIterator<Item = (&'static str, Answer)>) -> Host {
-        Host { answers: answers.into_iter().collect(), log: Vec::new() }
+        Host { answers: answers.into_iter().collect(), ..Host::default() }
+    }
+
+    /// One whose cursors give so many rows.
+    pub fn of_rows(left: i64) -> Host {
+        Host { left, ..Host::default() }
     }
 
     pub fn answer(&mut self, run: &Run, request: &Request) -> Answer {
@@ -54,6 +62,22 @@ impl Host {
                 self.log.push(format!("execute {text} [{}]", shown.join(", ")));
                 self.answers.get(text.as_str()).cloned().unwrap_or_else(|| changed(0))
             }
+            Request::OpenCursor { name, query, .. } => {
+                let name = name.clone().unwrap_or_else(|| "<unnamed portal 1>".into());
+                let text = match query {
+                    Opening::Statement(statement) => run.program().statements[*statement].sql(),
+                    Opening::Text { text, .. } => text.clone(),
+                };
+                self.log.push(format!("open {name}: {text}"));
+                rows(&[("name", DataType::Text)], vec![vec![Datum::text(name)]])
+            }
+            Request::Fetch { cursor, movement, .. } => {
+                self.log.push(format!("fetch {cursor} {movement:?}"));
+                self.left -= 1;
+                let row = (self.left >= 0).then(|| vec![Datum::Int(self.left)]);
+                rows(&[("n", DataType::Integer)], row.into_iter().collect())
+            }
+            Request::CloseCursor(name) => self.note(format!("close {name}")),
             Request::Savepoint => self.note("savepoint".into()),
             Request::Release => self.note("release".into()),
             Request::RollBackTo { outer } => self.note(format!("back to {outer}")),
@@ -135,7 +159,7 @@ pub fn kinds(program: &plpgsql::Program) -> Vec<Kind> {
             Declared::OfVariable(n) => kinds[*n].clone(),
             Declared::Type(of) => match of.as_str() {
                 "int" => scalar(DataType::Integer),
-                "text" => scalar(DataType::Text),
+                "text" | "refcursor" => scalar(DataType::Text),
                 "numeric(4, 1)" => scalar(DataType::Numeric { precision: 4, scale: 1 }),
                 "varchar(3)" => scalar(DataType::Varchar { length: 3 }),
                 "int[]" => scalar(DataType::Array(base::element::Element::of(DataType::Integer).unwrap())),

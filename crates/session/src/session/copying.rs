@@ -172,7 +172,7 @@ impl Session {
         match Box::pin(self.run(&plan, &[])).await? {
             Response::Rows(rows) => {
                 let format = CopyFormat { columns: rows.columns.len(), ..format };
-                Ok(Response::CopyOut(CopyOut { format, rows, count: 0, zone: self.settings.zone }))
+                Ok(Response::CopyOut(CopyOut { format, rows, count: 0, look: self.text_look() }))
             }
             _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY query must return rows")),
         }

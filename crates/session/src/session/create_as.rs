@@ -11,6 +11,7 @@ use super::turns::Turn;
 use super::write::Written;
 use crate::response::Response;
 use base::error::{SqlResult, SqlState};
+use base::roles::{Object, RoleChange};
 use base::schema::{Catalog, Index, SchemaAction, Table};
 use base::txn::OnConflict;
 use base::{Datum, SqlError};
@@ -37,6 +38,7 @@ impl Session {
                 Statement::CreateTable(create) if create.query.is_some() => {
                     Box::pin(self.create_as(create, parameters)).await
                 }
+                _ if sql::parse::has_elements(statement) => Box::pin(self.create_schema(statement)).await,
                 _ if super::materialized::makes_rows(statement) => Box::pin(self.keep_rows(statement)).await,
                 _ => Box::pin(self.collect_ddl(statement)).await,
             };
@@ -44,6 +46,56 @@ impl Session {
                 return Ok(response);
             }
         }
+    }
+
+    /// CREATE SCHEMA with what is made in it, in the open transaction: names without a schema are looked up in the new one first.
+    /// Errors: 42P15 for something of another schema, 0A000 for what another role would own.
+    pub(super) async fn create_schema(&mut self, statement: &Statement) -> SqlResult<Response> {
+        let elements = sql::parse::elements_of(statement)?;
+        let planned = self.plan_ddl(statement)?;
+        let mut made = planned.actions.iter().filter_map(|action| match action {
+            SchemaAction::CreateSchema(name) => Some(name.clone()),
+            _ => None,
+        });
+        let name = made.next().ok_or_else(|| SqlError::internal("a schema that is not made"))?;
+        let owner = planned.actions.iter().find_map(|action| match action {
+            SchemaAction::Roles(RoleChange::SetOwner(Object::Schema(_), owner)) => Some(*owner),
+            _ => None,
+        });
+        if owner.is_some_and(|owner| owner != self.standing().role) {
+            let told = "CREATE SCHEMA AUTHORIZATION another role with something in it";
+            return Err(SqlError::unsupported(told)
+                .hint("SET ROLE first, or create what is in it with statements of its own."));
+        }
+        self.collect_ddl(statement).await?;
+        let before = self.settings.exchange_path(&name);
+        let mut ended = Ok(());
+        for element in &elements {
+            ended = self.create_in(&name, element).await;
+            if ended.is_err() {
+                break;
+            }
+        }
+        self.settings.search_path_again(before);
+        ended.map(|()| Response::Command("CREATE SCHEMA".into()))
+    }
+
+    async fn create_in(&mut self, schema: &str, element: &Statement) -> SqlResult<()> {
+        let name = match element {
+            Statement::CreateTable(create) => Some(&create.name),
+            Statement::CreateView(create) => Some(&create.name),
+            Statement::CreateSequence { name, .. } => Some(name),
+            Statement::CreateIndex(create) => Some(&create.table_name),
+            _ => None,
+        };
+        let written = name.map(|name| sql::names::qualified(name, &self.database.name)).transpose()?;
+        if let Some((Some(written), _)) = written.filter(|(written, _)| written.as_deref() != Some(schema)) {
+            let told = format!(
+                "CREATE specifies a schema ({written}) different from the one being created ({schema})"
+            );
+            return Err(SqlError::new(SqlState(*b"42P15"), told));
+        }
+        self.collect_ddl(element).await.map(|_| ())
     }
 
     /// CREATE TABLE AS in the open transaction.

@@ -40,6 +40,12 @@ impl Session {
             }
             return Box::pin(self.run_alone(statement, parameters)).await;
         }
+        if sql::parse::has_elements(statement) {
+            return match self.transaction {
+                Some(_) => Box::pin(self.create_schema(statement)).await,
+                None => Box::pin(self.run_alone(statement, parameters)).await,
+            };
+        }
         if super::materialized::makes_rows(statement) {
             return match self.transaction {
                 Some(_) => Box::pin(self.keep_rows(statement)).await,

@@ -316,7 +316,7 @@ impl Session {
         // Changed since, inside the transaction: the buffer speaks for it.
         met.extend(at_cut.into_iter().filter(|(_, row)| transaction.buffered(table.id, &row.key).is_none()));
         for index in table.indexes.iter().filter(|i| i.unique) {
-            if index.columns.iter().any(|c| values[*c].is_null()) {
+            if !index.forbids_others(values) {
                 continue;
             }
             let entry = table.index_entry(index, values, key);
@@ -374,7 +374,7 @@ pub(super) fn duplicate(table: &Table, constraint: TableId, values: &[Datum]) ->
     .constraint(name)
 }
 
-/// Reads of the row that has a new row's entry in a unique index, wherever it may be. NULL meets nothing.
+/// Reads of the row that has a new row's entry in a unique index, wherever it may be. NULL meets nothing, unless nulls are equal there.
 fn entry_reads(
     table: &Table,
     index: &Index,
@@ -382,7 +382,7 @@ fn entry_reads(
     home: PartitionId,
     topology: &Topology,
 ) -> Vec<base::txn::RowRead> {
-    if index.columns.iter().any(|c| values[*c].is_null()) {
+    if !index.forbids_others(values) {
         return Vec::new();
     }
     let entry = table.index_entry(index, values, &table.key_of(values));

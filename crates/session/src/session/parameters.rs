@@ -4,6 +4,7 @@ use super::Session;
 use super::settings::Settings;
 use base::error::{SqlResult, SqlState};
 use base::zone::Zone;
+use wire::{Look, Styles};
 
 impl Session {
     /// A setting as SHOW prints it; `None` if there is none of this name.
@@ -54,6 +55,11 @@ impl Session {
     /// What texts of moments are shown and read in.
     pub fn zone(&self) -> Zone {
         self.settings.zone
+    }
+
+    /// How values that have several texts are shown.
+    pub fn text_look(&self) -> Look {
+        Look { zone: self.settings.zone, styles: Styles::of(|name| self.settings.get(name)) }
     }
 
     /// Settings that a client is told at the start.

@@ -47,6 +47,19 @@ struct Planned {
     plan: Arc<Plan>,
 }
 
+impl Planned {
+    fn now(session: &Session, plan: Plan) -> Planned {
+        Planned {
+            catalog: session.catalog(),
+            is_own: session.has_own_catalog(),
+            planned_for: session.planned_for(),
+            reads_here: session.reads_here(),
+            isolation: session.isolation(),
+            plan: Arc::new(plan),
+        }
+    }
+}
+
 impl Prepared {
     pub(super) fn new(
         session: &Session,
@@ -77,14 +90,15 @@ impl Prepared {
         let mut written_out = statement.clone();
         session.knowing_types(&catalog, || arrays::write_out(&mut written_out, &arrays))?;
         let plan = plan::plan(&session.context(&catalog), &written_out, &mut parameters)?;
-        let planned = Planned {
-            catalog: catalog.clone(),
-            is_own: session.has_own_catalog(),
-            planned_for: session.planned_for(),
-            reads_here: session.reads_here(),
-            isolation: session.isolation(),
-            plan: Arc::new(plan),
+        let columns = match (&statement, sql::parse::with_condition(&statement, None)) {
+            (Statement::Fetch { name, into: None, .. }, _) => session.cursor_columns(&sql::names::fold(name)),
+            // A change of a cursor's row returns what it would return of any.
+            (_, Some(change)) => {
+                plan::plan(&session.context(&catalog), &change, &mut parameters.clone())?.columns()
+            }
+            _ => plan.columns(),
         };
+        let planned = Planned::now(session, plan);
         Ok(Prepared {
             sql: sql.into(),
             shown: analytics::activity::kept_text(sql),
@@ -95,10 +109,7 @@ impl Prepared {
                     announced: announced.get(&n).copied(),
                 })
                 .collect(),
-            columns: match &statement {
-                Statement::Fetch { name, into: None, .. } => session.cursor_columns(&sql::names::fold(name)),
-                _ => planned.plan.columns(),
-            },
+            columns,
             // With arrays it is planned for its values, each time.
             statement: Some(if arrays.is_empty() { written_out } else { statement }),
             arrays,
@@ -106,6 +117,21 @@ impl Prepared {
             heading: None,
             planned: Mutex::new(Some(planned)),
         })
+    }
+
+    /// A statement that is executed once, by this plan.
+    pub(super) fn once(session: &Session, sql: &str, statement: Statement, plan: Plan) -> Prepared {
+        Prepared {
+            sql: sql.into(),
+            shown: analytics::activity::kept_text(sql),
+            parameters: Vec::new(),
+            columns: plan.columns(),
+            statement: Some(statement),
+            arrays: BTreeSet::new(),
+            made_us: session.gateway.now_us(),
+            heading: None,
+            planned: Mutex::new(Some(Planned::now(session, plan))),
+        }
     }
 
     /// Its row of `pg_prepared_statements`. How often it was planned is not counted.

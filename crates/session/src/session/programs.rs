@@ -8,11 +8,13 @@ mod binding;
 mod callees;
 mod calls;
 mod compiled;
+mod cursors;
 mod kinds;
 mod parsing;
 mod per_row;
 mod statements;
 mod taking;
+mod transitions;
 mod triggers;
 
 use super::Session;
@@ -211,21 +213,21 @@ impl Session {
         if let Some(routine) = &compiled.routine {
             session.act_for(routine);
         }
-        let mut savepoints = 0;
+        let mut savepoints = Vec::new();
         let driven = session.drive(compiled, run, &mut savepoints).await;
         // What is left of a program that has failed.
         if let Some(open) = &mut session.transaction {
-            (0..savepoints).for_each(|_| _ = open.release(SAVEPOINT));
+            savepoints.iter().for_each(|_| _ = open.release(SAVEPOINT));
         }
         driven
     }
 
-    /// Answers what a program asks, until it is over.
+    /// Answers what a program asks, until it is over. `savepoints`: of each that is set how many cursors there were before.
     async fn drive(
         &mut self,
         compiled: &Arc<Compiled>,
         mut run: Run,
-        savepoints: &mut usize,
+        savepoints: &mut Vec<u64>,
     ) -> SqlResult<(Outcome, Vec<Vec<Datum>>)> {
         let memory = self.gateway.rows_memory("variables and rows of a function");
         let (mut returned, mut returned_bytes) = (Vec::new(), 0);
@@ -244,15 +246,19 @@ impl Session {
                 Request::ExecuteText { text, using, wants } => {
                     Answer::from_result(Box::pin(self.execute_text(&text, using, wants)).await)
                 }
+                Request::OpenCursor { .. } | Request::Fetch { .. } | Request::CloseCursor(_) => {
+                    let answered = Box::pin(self.answer_cursor(compiled, &run, request)).await;
+                    answered.unwrap_or_else(Answer::Failed)
+                }
                 Request::Savepoint => {
                     let settings = self.settings.mark();
+                    savepoints.push(self.cursors_so_far());
                     self.open().savepoint(SAVEPOINT.into(), settings);
-                    *savepoints += 1;
                     Answer::Done
                 }
                 Request::Release => {
                     self.open().release(SAVEPOINT);
-                    *savepoints -= 1;
+                    savepoints.pop();
                     Answer::Done
                 }
                 Request::RollBackTo { outer } => {
@@ -303,18 +309,19 @@ impl Session {
     }
 
     /// Undoes what was done since the savepoint that has `outer` others of the program around it.
-    fn go_back(&mut self, outer: usize, savepoints: &mut usize) -> SqlResult<()> {
+    fn go_back(&mut self, outer: usize, savepoints: &mut Vec<u64>) -> SqlResult<()> {
         let open: &mut Transaction = self.open();
         open.end_parts();
-        while *savepoints > outer + 1 {
+        while savepoints.len() > outer + 1 {
             open.release(SAVEPOINT);
-            *savepoints -= 1;
+            savepoints.pop();
         }
         let lost = || SqlError::internal("a savepoint of a function is gone");
         let settings = open.rollback_to(SAVEPOINT).ok_or_else(lost)?;
         open.release(SAVEPOINT);
-        *savepoints -= 1;
         self.settings_as_of(&settings);
+        let before = savepoints.pop().ok_or_else(lost)?;
+        self.close_since(before);
         Ok(())
     }
 }

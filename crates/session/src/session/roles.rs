@@ -178,6 +178,9 @@ impl Session {
         wanted: &ast::SetSessionAuthorizationParam,
     ) -> SqlResult<()> {
         let is_local = matches!(wanted.scope, ast::ContextModifier::Local);
+        if is_local && !self.has_block_for_local() {
+            return Ok(());
+        }
         let name = match &wanted.kind {
             ast::SetSessionAuthorizationParamKind::Default => self.login.user.clone(),
             ast::SetSessionAuthorizationParamKind::User(name) => sql::names::fold(name),

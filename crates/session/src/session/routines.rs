@@ -6,6 +6,7 @@
 
 use super::Session;
 use super::plan::{Plan, Planner, RoutinePlan, lookup_of, names_of};
+use super::rich::select_of;
 use super::write::Written;
 use crate::response::Response;
 use analytics::Context;
@@ -16,9 +17,10 @@ use base::{DataType, Datum};
 use sql::lower::scope::ParameterTypes;
 use sql::names;
 use sql::privileges::Check;
+use sql::routines::listed::with_listed_columns;
 use sql::routines::resolve::{Resolved, Types, resolve, unfit};
 use sql::routines::scopes::Scopes;
-use sql::routines::{body, expand};
+use sql::routines::{body, expand, polymorphic};
 use sql::types::Column;
 use sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArguments, SelectItem, SetExpr, Statement, TableFactor,
@@ -92,6 +94,12 @@ impl RoutinePlan {
         let lookup = lookup_of(context);
         let _deeper = Deeper::enter(&routine)?;
         expand::permit(check, &routine)?;
+        let Resolved { routine, arguments: given } = &called.resolved;
+        let routine = settled(context, routine.clone(), given, parameters, plan)?;
+        let arguments = match arguments_of(check, &routine, given)? {
+            Some(query) => Some(Box::new(plan(context, &query, parameters)?)),
+            None => None,
+        };
         let types = ParameterTypes(routine.types().map(|of| Some(of.data_type)).collect());
         let mut all = body::statements(lookup.catalog, lookup.search_path, lookup.database, &routine)?;
         body::refuse_others(&all)?;
@@ -106,10 +114,6 @@ impl RoutinePlan {
             statements.push(plan(own, statement, &mut types.clone())?);
         }
         let word = statements.iter().find_map(Plan::verb);
-        let arguments = match arguments_of(check, &called.resolved)? {
-            Some(query) => Some(Box::new(plan(context, &query, parameters)?)),
-            None => None,
-        };
         let result = expand::columns(context.catalog, &routine);
         let columns = columns(&routine, called, &result)?;
         let result = result.into_iter().map(|(_, of)| of).collect();
@@ -148,7 +152,7 @@ fn called(
     parameters: &ParameterTypes,
 ) -> SqlResult<Option<Called>> {
     let nothing = Scopes::default();
-    let types = Types { lookup: lookup_of(context), scopes: &nothing, parameters };
+    let types = Types { lookup: lookup_of(context), scopes: &nothing, parameters, is_body: false };
     let found = |name: &ast::ObjectName, arguments: &[FunctionArg]| resolve(types, name, arguments);
     let query = match statement {
         Statement::Call(function) => {
@@ -197,8 +201,10 @@ fn called(
                 }
                 _ => return Ok(None),
             };
-            let resolved = found(name, arguments)?;
-            Ok(resolved.map(|resolved| Called { resolved, item: None, alias: alias.clone() }))
+            let Some(mut resolved) = found(name, arguments)? else { return Ok(None) };
+            let mut alias = alias.clone();
+            resolved.routine = with_listed_columns(&resolved.routine, alias.as_mut(), false)?;
+            Ok(Some(Called { resolved, item: None, alias }))
         }
         _ => Ok(None),
     }
@@ -219,17 +225,34 @@ fn is_bare(query: &ast::Query, select: &ast::Select) -> bool {
 }
 
 /// A query of one row, which is the arguments.
-fn arguments_of(check: &Check<'_>, resolved: &Resolved) -> SqlResult<Option<Statement>> {
-    let parameters = &resolved.routine.parameters;
+fn arguments_of(check: &Check<'_>, routine: &Routine, given: &[Expr]) -> SqlResult<Option<Statement>> {
+    let parameters = &routine.parameters;
     if parameters.is_empty() {
         return Ok(None);
     }
     let mut items = Vec::with_capacity(parameters.len());
-    for (nth, (e, parameter)) in resolved.arguments.iter().zip(parameters).enumerate() {
+    for (nth, (e, parameter)) in given.iter().zip(parameters).enumerate() {
         let value = expand::cast(check.catalog, e.clone(), parameter.of)?;
         items.push(format!("{value} AS argument{}", nth + 1));
     }
     Ok(sql::parse::parse(&format!("SELECT {}", items.join(", ")))?.pop())
+}
+
+/// The routine with types that planning its arguments decides. Errors: those of planning and of [`polymorphic::settled`].
+pub(super) fn settled(
+    context: &Context<'_>,
+    routine: Arc<Routine>,
+    arguments: &[Expr],
+    parameters: &ParameterTypes,
+    plan: Planner,
+) -> SqlResult<Arc<Routine>> {
+    if !polymorphic::is_open(&routine) {
+        return Ok(routine);
+    }
+    let planned = plan(context, &select_of(arguments.to_vec())?, &mut parameters.clone())?;
+    let columns = planned.columns().ok_or_else(|| SqlError::internal("a query has columns"))?;
+    let types: Vec<DataType> = columns.iter().map(|column| column.data_type).collect();
+    polymorphic::settled_by_types(&routine, arguments, &types)
 }
 
 /// The columns of the answer.

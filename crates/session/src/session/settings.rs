@@ -18,6 +18,7 @@ use specs::SPECS;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wire::IntervalStyle;
 
 /// Settings and what they mean for statements.
 #[derive(Clone, Debug)]
@@ -225,14 +226,11 @@ impl Settings {
                 shown = value.to_ascii_lowercase();
             }
             "bytea_output" => match value.to_ascii_lowercase().as_str() {
-                "hex" => shown = "hex".into(),
-                "escape" => return Err(SqlError::unsupported("bytea_output = escape")),
+                form @ ("hex" | "escape") => shown = form.into(),
                 _ => return Err(invalid()),
             },
-            // Values are always shown with as many digits as tell them apart.
             "extra_float_digits" => match value.trim().parse::<i8>() {
-                Ok(1..=3) => shown = value.trim().into(),
-                Ok(-15..=0) => return Err(SqlError::unsupported(format!("extra_float_digits = {value}"))),
+                Ok(digits @ -15..=3) => shown = digits.to_string(),
                 _ => return Err(invalid()),
             },
             // As PostgreSQL keeps it: printable, and no longer than a name.
@@ -253,15 +251,23 @@ impl Settings {
             "meridian.copy_batch_rows" => {
                 value.parse::<usize>().map_err(|_| invalid())?;
             }
-            "IntervalStyle" if !value.eq_ignore_ascii_case("postgres") => {
-                return Err(SqlError::unsupported(format!("IntervalStyle {value}")));
+            "IntervalStyle" => {
+                shown = value.to_ascii_lowercase();
+                match IntervalStyle::named(&shown) {
+                    Some(_) => {}
+                    // Signs are read otherwise in it.
+                    None if shown == "sql_standard" => {
+                        return Err(SqlError::unsupported(format!("IntervalStyle {value}")));
+                    }
+                    None => return Err(invalid()),
+                }
             }
             "standard_conforming_strings" if boolean(value) != Some(true) => {
                 return Err(SqlError::unsupported("standard_conforming_strings = off"));
             }
             "default_text_search_config" => shown = search_config(value).ok_or_else(invalid)??.into(),
             _ if without_effect(name, value) == Some(false) => return Err(invalid()),
-            name if let Some(taken) = planning::shown(name, value) => shown = taken.ok_or_else(invalid)?,
+            name if let Some(taken) = planning::shown(name, value) => shown = taken?.ok_or_else(invalid)?,
             // What is given is shown, not what is asked for.
             "default_transaction_isolation" | "transaction_isolation" => {
                 match value.to_ascii_lowercase().as_str() {
@@ -460,7 +466,10 @@ mod tests {
         settings.set("lock_timeout", "7").unwrap();
         settings.reset_all();
         assert_eq!(settings.get("lock_timeout"), "90s");
-        assert_eq!(settings.set("bytea_output", "escape").unwrap_err().state.as_str(), "0A000");
+        settings.set("bytea_output", "Escape").unwrap();
+        assert_eq!(settings.get("bytea_output"), "escape");
+        assert_eq!(settings.set("IntervalStyle", "sql_standard").unwrap_err().state.as_str(), "0A000");
+        assert_eq!(settings.set("IntervalStyle", "iso").unwrap_err().state.as_str(), "22023");
         assert_eq!(settings.set("meridian.engine", "x").unwrap_err().state.as_str(), "55P02");
         assert_eq!(settings.set("meridian.consistency", "eventual").unwrap_err().state.as_str(), "22023");
         settings.set("meridian.read_policy", "Stale 250").unwrap();

@@ -1,4 +1,4 @@
-//! Statements that name tables and leave them as they are: LOCK TABLE, VACUUM, ANALYZE, REINDEX.
+//! Statements that name tables and leave them as they are: LOCK TABLE, VACUUM, ANALYZE, REINDEX, CLUSTER.
 
 use super::Session;
 use super::timeouts::for_lock;
@@ -7,10 +7,11 @@ use crate::response::Response;
 use base::error::{SqlResult, SqlState};
 use base::key::KeyRange;
 use base::roles::{Object, Privileges};
-use base::schema::Table;
+use base::schema::{AccessMethod, Table};
 use base::txn::Isolation;
+use base::views::Relation;
 use base::{Key, SqlError, TableId};
-use sql::parse::{Indexed, Reindex};
+use sql::parse::{Cluster, Indexed, Reindex};
 use sql::{names, temporary};
 use sqlparser::ast::{self, LockTableMode};
 use std::collections::BTreeMap;
@@ -31,6 +32,9 @@ impl Session {
     pub(super) fn run_vacuum(&self, vacuum: &ast::VacuumStatement) -> SqlResult<Response> {
         if let Some(reindex) = vacuum.table_name.as_ref().and_then(sql::parse::reindex) {
             return self.run_reindex(&reindex);
+        }
+        if let Some(cluster) = vacuum.table_name.as_ref().and_then(sql::parse::cluster) {
+            return self.run_cluster(&cluster);
         }
         self.refuse_in_block("VACUUM")?;
         vacuum.table_name.iter().try_for_each(|name| self.has_relation(name))?;
@@ -79,8 +83,36 @@ impl Session {
         }
     }
 
+    /// CLUSTER: rows are in the order of the primary key, and stay so. Errors: 42P01, 42704, 42809, 42501, 0A000 for an index
+    /// that PostgreSQL cannot order rows by, 25001 for what it runs outside of transactions alone.
+    fn run_cluster(&self, cluster: &Cluster) -> SqlResult<Response> {
+        let Some(name) = &cluster.table else {
+            self.refuse_in_block("CLUSTER")?;
+            return Ok(Response::Command("CLUSTER".into()));
+        };
+        let (object, shown) = self.reindexed_table(name)?;
+        let catalog = self.catalog();
+        let Object::Relation(id) = object else {
+            return Err(SqlError::internal("a table is a relation"));
+        };
+        let table = sql::partitions::root(&catalog, id).or_else(|| catalog.table(id));
+        let table = table.ok_or_else(|| SqlError::internal("it has been found"))?;
+        if table.id == id && table.partitioning.is_some() {
+            self.refuse_in_block("CLUSTER")?;
+        }
+        if !catalog.roles.owns(&self.standing(), &object) {
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be owner of {shown}")));
+        }
+        cluster.index.as_ref().map_or(Ok(()), |index| can_order(table, index))?;
+        Ok(Response::Command("CLUSTER".into()))
+    }
+
     fn reindexed_table(&self, name: &ast::ObjectName) -> SqlResult<(Object, String)> {
         let (catalog, path) = (self.catalog(), &self.settings.search_path);
+        let found = names::find_relation(&catalog, path, &self.database.name, name).map(Relation::shape);
+        if let Some(shape) = found.filter(|shape| sql::partitions::partition(&catalog, shape.id).is_some()) {
+            return Ok((Object::Relation(shape.id), format!("table {}", shape.name)));
+        }
         match names::find_table(&catalog, path, &self.database.name, name) {
             Ok(table) => Ok((Object::Relation(table.id), format!("table {}", table.name))),
             Err(missing) => {
@@ -215,4 +247,25 @@ fn excludes_writers(mode: &LockTableMode) -> bool {
         M::AccessShare | M::RowShare | M::RowExclusive | M::ShareUpdateExclusive => false,
         M::Share | M::ShareRowExclusive | M::Exclusive | M::AccessExclusive => true,
     }
+}
+
+/// Errors: 42704, 0A000 for an index that CLUSTER cannot order a table by.
+fn can_order(table: &Table, index: &str) -> SqlResult<()> {
+    let is_key = index == table.primary_key_name && !table.columns[table.primary_key[0]].hidden;
+    if is_key {
+        return Ok(());
+    }
+    let Some(found) = table.indexes.iter().find(|known| known.name == index) else {
+        let told = format!("index \"{index}\" for table \"{}\" does not exist", table.name);
+        return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told));
+    };
+    let told = match (&found.form.predicate, found.form.method) {
+        (Some(_), _) => format!("cannot cluster on partial index \"{index}\""),
+        (None, AccessMethod::Btree | AccessMethod::Gist) => return Ok(()),
+        (None, _) => {
+            let why = "access method does not support clustering";
+            format!("cannot cluster on index \"{index}\" because {why}")
+        }
+    };
+    Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told))
 }

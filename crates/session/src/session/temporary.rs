@@ -37,6 +37,8 @@ impl OnCommit {
             Some(ast::OnCommit::PreserveRows) | None => return,
         };
         let made = actions.iter().filter_map(|action| match action {
+            // A partitioned table has no rows of its own, and its partitions keep theirs.
+            SchemaAction::CreateTable(table) if !drops && table.partitioning.is_some() => None,
             SchemaAction::CreateTable(table) => Some((table.id, drops)),
             _ => None,
         });
@@ -66,6 +68,19 @@ impl Settings {
     pub fn with_temporary(mut self, schema: String) -> Settings {
         self.search_path.insert(0, schema);
         self
+    }
+
+    /// Names are looked up in a schema before all others but the session's own; answers where they were before.
+    pub(super) fn exchange_path(&mut self, schema: &str) -> Vec<String> {
+        let before = self.search_path.clone();
+        let at = usize::from(before.first().is_some_and(|first| sql::temporary::is_temporary(first)));
+        self.search_path.insert(at, schema.into());
+        before
+    }
+
+    /// Names are looked up where they were before.
+    pub(super) fn search_path_again(&mut self, before: Vec<String>) {
+        self.search_path = before;
     }
 
     /// Schemas of a search path; `None` if it is no list of names. The session's own comes first unless it is placed.

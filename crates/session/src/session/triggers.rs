@@ -18,7 +18,7 @@ use base::{Datum, Key, TableId};
 use plpgsql::Outcome;
 use sql::lower::generated::Generated;
 use sql::lower::insert::check_row;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The values of a row.
@@ -33,6 +33,15 @@ pub(super) struct Firing {
     generated: Generated,
     /// Rows of the table that its own triggers have written.
     touched: BTreeSet<Key>,
+    /// Some trigger is told of all rows at once.
+    is_asked_for_rows: bool,
+}
+
+/// Rows that a statement has written, as they were and as they are.
+#[derive(Default)]
+pub(super) struct WrittenRows {
+    pub old: Vec<Values>,
+    pub new: Vec<Values>,
 }
 
 /// A trigger that fires: for which statement, and of a row trigger for which row.
@@ -42,6 +51,8 @@ pub(super) struct Fired {
     pub event: Event,
     pub old: Option<Values>,
     pub new: Option<Values>,
+    /// All rows of the statement, for a trigger that names them.
+    pub rows: Option<Arc<WrittenRows>>,
 }
 
 /// What AFTER triggers have still to be told.
@@ -49,6 +60,8 @@ pub(super) struct Fired {
 pub(super) struct Pending {
     rows: Vec<Fired>,
     statements: Vec<Fired>,
+    /// What statements have written of tables whose triggers are told of all rows at once.
+    written: BTreeMap<(TableId, Event), WrittenRows>,
     memory: Vec<RowsMemory>,
 }
 
@@ -75,6 +88,11 @@ impl Pending {
             if !self.statements.iter().any(is_known) {
                 self.statements.push(fired);
             }
+        }
+        for (of, rows) in other.written {
+            let known = self.written.entry(of).or_default();
+            known.old.extend(rows.old);
+            known.new.extend(rows.new);
         }
         self.memory.extend(other.memory);
     }
@@ -126,6 +144,7 @@ impl Session {
             event,
             old: None,
             new: None,
+            rows: None,
         };
         for trigger in table.triggers.fired(When::Before, Level::Statement, event, changed) {
             Box::pin(self.fire(&fired(trigger))).await?;
@@ -147,12 +166,13 @@ impl Session {
         };
         let (before, after) = (of(When::Before), of(When::After));
         // A trigger that waits for other columns has left the row to be completed all the same.
-        if before.is_empty() && after.is_empty() && !table.triggers.change_rows(event) {
+        let is_asked_for_rows = table.triggers.ask_for_rows(event, changed);
+        if before.is_empty() && after.is_empty() && !table.triggers.change_rows(event) && !is_asked_for_rows {
             return Ok(None);
         }
         let generated = self.lowered(|lowering| lowering.generated(table))?;
         let (table, touched) = (table.clone(), BTreeSet::new());
-        Ok(Some(Box::new(Firing { table, event, before, after, generated, touched })))
+        Ok(Some(Box::new(Firing { table, event, before, after, generated, touched, is_asked_for_rows })))
     }
 
     /// A row's new state as BEFORE triggers leave it, completed and checked; `None`: it is not written. `old` is the row that
@@ -236,7 +256,8 @@ impl Session {
     ) -> SqlResult<Outcome> {
         let mark = self.open().mark();
         let old = old.map(|seen| seen.values.clone());
-        let fired = Fired { table: firing.table.clone(), trigger, event: firing.event, old, new };
+        let (table, event) = (firing.table.clone(), firing.event);
+        let fired = Fired { table, trigger, event, old, new, rows: None };
         let outcome = Box::pin(self.fire(&fired)).await?;
         firing.touched.extend(self.open().keys_since(mark, firing.table.id));
         Ok(outcome)
@@ -250,13 +271,19 @@ impl Session {
         new: Option<&[Datum]>,
         pending: &mut Pending,
     ) -> SqlResult<()> {
-        let Some(firing) = firing.as_deref().filter(|firing| !firing.after.is_empty()) else { return Ok(()) };
+        let is_told = |firing: &&Firing| !firing.after.is_empty() || firing.is_asked_for_rows;
+        let Some(firing) = firing.as_deref().filter(is_told) else { return Ok(()) };
         let new = new.map(|values| Arc::new(values.to_vec()));
         let bytes = old.map_or(0, |row| row_bytes(row)) + new.as_ref().map_or(0, |row| row_bytes(row));
         if pending.memory.is_empty() {
             pending.memory.push(self.gateway.rows_memory("rows that triggers wait for"));
         }
-        pending.memory[0].grow(bytes + PENDING_BYTES * firing.after.len())?;
+        pending.memory[0].grow(bytes + PENDING_BYTES * (1 + firing.after.len()))?;
+        if firing.is_asked_for_rows {
+            let rows = pending.written.entry((firing.table.id, firing.event)).or_default();
+            rows.old.extend(old.cloned());
+            rows.new.extend(new.clone());
+        }
         for trigger in &firing.after {
             pending.rows.push(Fired {
                 table: firing.table.clone(),
@@ -264,6 +291,7 @@ impl Session {
                 event: firing.event,
                 old: old.cloned(),
                 new: new.clone(),
+                rows: None,
             });
         }
         Ok(())
@@ -280,8 +308,11 @@ impl Session {
     }
 
     pub(super) async fn fire_pending(&mut self, pending: Pending) -> SqlResult<()> {
-        let Pending { rows, statements, memory } = pending;
-        for fired in rows.into_iter().chain(statements) {
+        let Pending { rows, statements, written, memory } = pending;
+        let written: BTreeMap<_, Arc<WrittenRows>> =
+            written.into_iter().map(|(of, rows)| (of, Arc::new(rows))).collect();
+        for mut fired in rows.into_iter().chain(statements) {
+            fired.rows = written.get(&(fired.table.id, fired.event)).cloned();
             Box::pin(self.fire(&fired)).await?;
         }
         drop(memory);

@@ -7,7 +7,7 @@ use sql::types::ParameterType;
 impl Session {
     /// A parameter's type, with the labels that it has by now if users have made it.
     pub fn type_now(&mut self, parameter: ParameterType) -> ParameterType {
-        if parameter.data_type.enumeration().is_none() {
+        if parameter.data_type.made_id().is_none() {
             return parameter;
         }
         self.look_up_catalog();

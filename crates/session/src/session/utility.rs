@@ -117,9 +117,11 @@ impl Session {
             explain @ Statement::Explain { statement, .. } => {
                 self.run_explain(explain, statement, parameters).await
             }
-            Statement::Declare { .. } | Statement::Fetch { .. } | Statement::Close { .. } => {
-                self.run_cursor_statement(statement, parameters).await
-            }
+            Statement::Declare { .. }
+            | Statement::Fetch { .. }
+            | Statement::Close { .. }
+            | Statement::Update(_)
+            | Statement::Delete(_) => self.run_cursor_statement(statement, parameters).await,
             Statement::Copy { source, to, target, options, legacy_options, .. } => {
                 self.run_copy(source, *to, target, options, legacy_options).await
             }

@@ -373,7 +373,7 @@ impl Session {
             }
         }
         for index in table.indexes.iter().filter(|i| i.unique) {
-            if index.columns.iter().any(|c| new[*c].is_null()) {
+            if !index.forbids_others(new) {
                 continue;
             }
             let entry = table.index_entry(index, new, &key);

@@ -15,11 +15,11 @@ use crate::lower::bind::{self, Volatile};
 use crate::names::{self as sql_names, fold};
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
-use base::roles::Object;
 use base::schema::{Identity, Index, Placement, SchemaAction, Table};
 use base::{Datum, SqlError, TableId};
-use columns::rename_column;
-pub(super) use columns::{hide, lose_default, rename_in_keys, set_not_null};
+pub(super) use columns::{
+    hide, lose_default, name_sequence, position, rename_column, rename_in_keys, set_not_null,
+};
 use sqlparser::ast::{self, AlterTableOperation as Operation, TableConstraint};
 use std::sync::Arc;
 
@@ -41,13 +41,7 @@ struct Altering<'a> {
 impl DdlContext<'_> {
     pub(super) fn alter_table(&self, alter: &ast::AlterTable) -> SqlResult<Ddl> {
         let mut ddl = Ddl { tag: "ALTER TABLE", ..Ddl::default() };
-        // A view has an owner too.
-        if let [Operation::OwnerTo { new_owner }] = alter.operations.as_slice()
-            && let Ok(relation) = self.find_relation(&alter.name)
-        {
-            return self.change_owner(Object::Relation(relation.shape().id), new_owner, "ALTER TABLE");
-        }
-        if let Some(altered) = self.change_domain(alter)? {
+        if let Some(altered) = self.alter_relation(alter)? {
             return Ok(altered);
         }
         if let [operation] = alter.operations.as_slice()
@@ -56,9 +50,6 @@ impl DdlContext<'_> {
             return self.detach(&alter.name, &partition);
         }
         if let Some(altered) = self.alter_partition(alter)? {
-            return Ok(altered);
-        }
-        if let Some(altered) = self.alter_sequence(alter)? {
             return Ok(altered);
         }
         let table = match self.find_table(&alter.name) {
@@ -138,7 +129,7 @@ impl DdlContext<'_> {
                 }
             }
             Operation::RenameTable { table_name: ast::RenameTableNameKind::To(name) } => {
-                self.rename_table(next, name)
+                self.rename_table(next, name, ddl)
             }
             Operation::RenameConstraint { old_name, new_name } => {
                 let (from, to) = (fold(old_name), fold(new_name));
@@ -204,6 +195,7 @@ impl DdlContext<'_> {
             TableConstraint::PrimaryKey(key) => {
                 create_table::refuse_deferred(key.characteristics.as_ref())?;
                 let columns = create_table::key_columns(next, &key.columns)?;
+                super::indexes::included(next, &key.index_options)?;
                 self.add_primary_key(altering, key.name.as_ref().map(fold), columns)
             }
             TableConstraint::PrimaryKeyUsingIndex(using) => {

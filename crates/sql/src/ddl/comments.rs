@@ -101,6 +101,7 @@ impl DdlContext<'_> {
         }
         match names::data_type(&written)? {
             DataType::Enum(of) => Ok(of.id()),
+            DataType::Composite(of) => Ok(of.id()),
             other => Err(SqlError::unsupported(format!("COMMENT ON TYPE {}", other.name()))
                 .hint("Comments are on types that CREATE TYPE or CREATE DOMAIN has made.")),
         }

@@ -2,7 +2,7 @@
 
 use super::defaults::kept_default;
 use super::generated::check_generated;
-use super::indexes::{index_columns, push_index, refuse_unordered};
+use super::indexes::{included, index_columns, nulls_become_equal, push_index, refuse_unordered};
 use super::placement::StorageOptions;
 use super::sequence_options::{Counting, Options};
 use super::{Ddl, DdlContext, Extras, kept_texts, like};
@@ -34,6 +34,9 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
     ];
     if let Some((_, what)) = refused.into_iter().find(|(is_used, _)| *is_used) {
         return Err(SqlError::unsupported(what));
+    }
+    if create.columns.is_empty() && create.constraints.is_empty() {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at end of input"));
     }
     let (schema, name) = context.new_name(&create.name, create.temporary)?;
     super::temporary::check_on_commit(&schema, create.on_commit.as_ref())?;
@@ -68,9 +71,6 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
     next_id += 1;
     let mut extras = Extras::default();
     let copied = add_columns(context, &mut table, &create.columns, &mut next_id, &mut extras)?;
-    if table.columns.is_empty() {
-        return Err(SqlError::unsupported("a table without columns"));
-    }
     check_generated(context, &table)?;
     for constraint in &create.constraints {
         add_constraint(context, &mut table, constraint, &mut next_id, &mut extras.foreign)?;
@@ -90,9 +90,6 @@ pub(super) fn create_table(context: &DdlContext<'_>, create: &ast::CreateTable) 
         context.add_foreign_key(&mut table, key, true)?;
     }
     if let Some(by) = &create.partition_by {
-        if crate::temporary::is_temporary(&table.schema) {
-            return Err(SqlError::unsupported("a temporary partitioned table"));
-        }
         table.partitioning = Some(Arc::new(context.partitioning(&table, by)?));
     }
     ddl.actions.push(SchemaAction::CreateTable(table));
@@ -110,7 +107,7 @@ fn add_columns(
     extras: &mut Extras,
 ) -> SqlResult<Vec<like::Copied>> {
     let mut copied = Vec::new();
-    for column in columns {
+    for column in columns.iter().filter(|column| !crate::parse::is_no_column(column)) {
         match crate::parse::like_of(column) {
             Some(other) => copied.push(like::add_columns(context, table, &other, next_id, extras)?),
             None => add_column(context, table, column, next_id, extras)?,
@@ -193,8 +190,10 @@ pub(super) fn add_column(
             }
             ColumnOption::Unique(_) => {
                 refuse_unordered(&table.columns[number])?;
-                add_unique(context, table, constraint_name, vec![number], next_id);
+                let form = IndexForm::default();
+                add_unique(context, table, constraint_name, (vec![number], form), next_id);
             }
+            option if crate::parse::nulls_are_equal(option) => nulls_become_equal(table, number),
             ColumnOption::Check(check) => {
                 put_check(context, table, constraint_name, &check.expr)?;
             }
@@ -221,7 +220,7 @@ pub(super) fn add_column(
                 }
                 generation = Some(kept_texts::over_columns(table, e));
             }
-            ColumnOption::Collation(name) if is_bytewise(name) => {}
+            ColumnOption::Collation(name) if names::is_bytewise(name) => {}
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
         }
     }
@@ -247,12 +246,6 @@ pub(super) fn add_column(
         table.columns[number].missing = missing;
     }
     Ok(())
-}
-
-/// Whether a collation is by bytes, as all texts are ordered.
-pub(super) fn is_bytewise(name: &ast::ObjectName) -> bool {
-    let name = names::parts(name).ok().and_then(|mut parts| parts.pop());
-    name.is_some_and(|name| ["C", "POSIX", "ucs_basic", "default"].contains(&name.as_str()))
 }
 
 /// Adds a column; answers its number. Errors: 42701, 54011.
@@ -343,12 +336,11 @@ pub(super) fn add_constraint(
         TableConstraint::PrimaryKey(key) => {
             refuse_deferred(key.characteristics.as_ref())?;
             let columns = key_columns(table, &key.columns)?;
+            // The rows themselves are stored by the key, so every column is included.
+            included(table, &key.index_options)?;
             set_primary_key(table, key.name.as_ref().map(names::fold), columns)
         }
         TableConstraint::Unique(unique) => {
-            if unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
-                return Err(SqlError::unsupported("UNIQUE NULLS NOT DISTINCT"));
-            }
             refuse_deferred(unique.characteristics.as_ref())?;
             let columns = key_columns(table, &unique.columns)?;
             let name = unique.name.as_ref().map(names::fold);
@@ -361,7 +353,12 @@ pub(super) fn add_constraint(
                     format!("relation \"{name}\" already exists"),
                 ));
             }
-            add_unique(context, table, name, columns, next_id);
+            let form = IndexForm {
+                include: included(table, &unique.index_options)?,
+                nulls_are_equal: unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct,
+                ..IndexForm::default()
+            };
+            add_unique(context, table, name, (columns, form), next_id);
             Ok(())
         }
         TableConstraint::Check(check) => {
@@ -424,21 +421,24 @@ pub(super) fn add_unique(
     context: &DdlContext<'_>,
     table: &mut Table,
     name: Option<String>,
-    columns: Vec<usize>,
+    (columns, form): (Vec<usize>, IndexForm),
     next_id: &mut u32,
 ) {
     // What a new table says twice about the same columns is one constraint, as in PostgreSQL.
     let is_new_table = table.version == 0;
-    let is_known = table.primary_key == columns || table.indexes.iter().any(|i| i.columns == columns);
+    let is_same = |i: &Index| i.columns == columns && i.form == form;
+    let is_plain = form == IndexForm::default();
+    let is_known = is_plain && table.primary_key == columns || table.indexes.iter().any(is_same);
     if is_new_table && is_known {
         return;
     }
     let taken: Vec<String> = table.indexes.iter().map(|i| i.name.clone()).collect();
     let name = name.unwrap_or_else(|| {
-        let words: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+        let named = columns.iter().chain(&form.include);
+        let words: Vec<&str> = named.map(|c| table.columns[*c].name.as_str()).collect();
         context.free_name(&table.schema, [&table.name, &words.join("_"), "key"], &taken)
     });
-    let (id, form) = (TableId(*next_id), IndexForm::default());
+    let id = TableId(*next_id);
     push_index(table, Index { id, name, columns, unique: true, constraint: true, form });
     *next_id += 1;
 }

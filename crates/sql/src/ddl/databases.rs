@@ -321,8 +321,7 @@ fn dropped(part: &Catalog) -> Vec<SchemaAction> {
     let alone = part.sequences.values().filter(|sequence| !owned(sequence.owner));
     actions.extend(alone.map(|sequence| SchemaAction::DropSequence(sequence.id)));
     actions.extend(part.routines.0.keys().copied().map(SchemaAction::DropRoutine));
-    let types = part.types.enums.keys().chain(part.types.domains.keys());
-    actions.extend(types.copied().map(SchemaAction::DropType));
+    actions.extend(part.types.ids().map(SchemaAction::DropType));
     actions.extend(part.schemas.iter().cloned().map(SchemaAction::DropSchema));
     actions.push(SchemaAction::DropDatabase(part.database()));
     actions

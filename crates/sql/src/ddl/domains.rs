@@ -1,14 +1,16 @@
 //! CREATE, ALTER and DROP DOMAIN as changes of the catalog.
 
-use super::{Ddl, DdlContext, create_table, defaults};
+use super::{Ddl, DdlContext, defaults};
 use crate::names;
 use crate::parse::{OfDomain, SAME_NAME, of_domain};
+use base::composite::CompositeType;
 use base::domain::Domain;
 use base::enumeration::EnumType;
 use base::error::{SqlResult, SqlState};
 use base::identifier::first_free;
 use base::roles::Object;
 use base::schema::{Check, Column, Identity, Placement, SchemaAction, Table};
+use base::user_types::UserTypes;
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{
     self, AlterColumnOperation as ColumnOperation, AlterTableOperation as Operation, ColumnOption, Statement,
@@ -20,13 +22,24 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Made {
     Enum(EnumType),
+    Row(CompositeType),
     Domain(TableId),
 }
 
 impl Made {
+    /// The type of an id: a domain, if it is no other one.
+    pub fn known(types: &UserTypes, id: TableId) -> Made {
+        match types.made(id) {
+            Some(DataType::Enum(of)) => Made::Enum(of),
+            Some(DataType::Composite(of)) => Made::Row(of),
+            _ => Made::Domain(id),
+        }
+    }
+
     pub fn id(self) -> TableId {
         match self {
             Made::Enum(of) => of.id(),
+            Made::Row(of) => of.id(),
             Made::Domain(id) => id,
         }
     }
@@ -34,7 +47,7 @@ impl Made {
     /// Whether a column of a table is of the type.
     pub fn is_of(self, table: &Table, column: usize) -> bool {
         match self {
-            Made::Enum(of) => table.columns[column].data_type.enumeration() == Some(of),
+            Made::Enum(_) | Made::Row(_) => table.columns[column].data_type.made_id() == Some(self.id()),
             Made::Domain(id) => table.domains.get(&column).is_some_and(|domain| domain.id == id),
         }
     }
@@ -79,7 +92,7 @@ impl DdlContext<'_> {
                 ColumnOption::NotNull => domain.not_null = true,
                 ColumnOption::Default(e) => domain.default = self.domain_default(&domain, e)?,
                 ColumnOption::Check(check) => self.add_domain_check(&mut domain, name, &check.expr, true)?,
-                ColumnOption::Collation(name) if create_table::is_bytewise(name) => {}
+                ColumnOption::Collation(name) if names::is_bytewise(name) => {}
                 other => return Err(SqlError::unsupported(format!("{other} of a domain"))),
             }
         }
@@ -281,8 +294,13 @@ fn base_type(written: &ast::DataType) -> SqlResult<DataType> {
             .hint("Say the base type, and repeat the conditions."));
     }
     let data_type = names::data_type(written)?;
-    match data_type.enumeration() {
-        Some(of) => Err(SqlError::unsupported(format!("a domain over the enumerated type {}", of.name()))),
+    match data_type.made_id() {
+        Some(_) if data_type.enumeration().is_some() => {
+            Err(SqlError::unsupported(format!("a domain over the enumerated type {}", data_type.name())))
+        }
+        Some(_) => {
+            Err(SqlError::unsupported(format!("a domain over the composite type {}", data_type.name())))
+        }
         None if names::is_serial(written) => {
             let told = format!("type \"{}\" does not exist", written.to_string().to_lowercase());
             Err(SqlError::new(SqlState::UNDEFINED_OBJECT, told))

@@ -273,11 +273,15 @@ pub(super) fn are_comparable(a: DataType, b: DataType) -> bool {
         T::Interval => 13,
         T::Json => 14,
         T::Jsonb => 15,
-        T::Inet => 17,
+        T::Inet | T::Cidr => 17,
         T::TsVector => 18,
         T::TsQuery => 19,
+        T::MacAddr => 20,
+        T::MacAddr8 => 21,
+        T::TimeTz => 22,
         T::Array(_) => 16,
-        T::Enum(of) => 20 + of.id().0,
+        T::Enum(of) => 23 + of.id().0,
+        T::Composite(of) => 23 + of.id().0,
     };
     family(a) == family(b) || (family(a) <= 1 && family(b) <= 1)
 }

@@ -294,6 +294,23 @@ impl DdlContext<'_> {
         }
     }
 
+    /// Errors: 42501 for a role that the acting one is none of.
+    fn check_membership(&self, owner: RoleId) -> SqlResult<()> {
+        let is_member = self.roles().memberships(self.standing.role, false).contains(&owner);
+        if self.standing.is_superuser || is_member {
+            return Ok(());
+        }
+        let name = self.roles().name(owner);
+        Err(forbidden(format!("must be member of role \"{name}\"")))
+    }
+
+    /// The role that something new is to belong to. Errors: 42704, 42501.
+    pub(super) fn future_owner(&self, ident: &ast::Ident) -> SqlResult<RoleId> {
+        let owner = self.role(self.roles(), ident)?;
+        self.check_membership(owner)?;
+        Ok(owner)
+    }
+
     /// `ALTER … OWNER TO`.
     pub(super) fn change_owner(
         &self,
@@ -307,11 +324,7 @@ impl DdlContext<'_> {
             ast::Owner::SessionUser => return Err(SqlError::unsupported("OWNER TO SESSION_USER")),
         };
         self.check_owner(&object)?;
-        let is_member = self.roles().memberships(self.standing.role, false).contains(&owner);
-        if !self.standing.is_superuser && !is_member {
-            let name = self.roles().name(owner);
-            return Err(forbidden(format!("must be member of role \"{name}\"")));
-        }
+        self.check_membership(owner)?;
         let mut changes = self.changes();
         // Sequences of its columns go along.
         if let Object::Relation(id) = &object {

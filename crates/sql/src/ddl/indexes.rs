@@ -20,6 +20,7 @@ pub(super) struct Declared {
     include: Vec<usize>,
     method: AccessMethod,
     unique: bool,
+    nulls_are_equal: bool,
 }
 
 struct Key {
@@ -34,6 +35,15 @@ enum Keyed {
 }
 
 impl Declared {
+    /// The index is about rows alone for which a condition holds.
+    pub(super) fn narrow(&mut self, condition: &ast::Expr) -> SqlResult<()> {
+        self.predicate = Some(match self.predicate.take() {
+            Some(own) => crate::parse::parse_expr(&format!("{condition} AND ({own})"))?,
+            None => condition.clone(),
+        });
+        Ok(())
+    }
+
     /// Whether a table has an index of all its rows that serves as well: the same columns, and as unique.
     fn is_there(&self, table: &Table) -> bool {
         let column = |key: &Key| match key.what {
@@ -44,7 +54,8 @@ impl Declared {
             return false;
         };
         let is_same = |index: &Index| {
-            index.form.predicate.is_none() && index.keys() == columns && (index.unique || !self.unique)
+            let is_as_unique = index.unique && (index.form.nulls_are_equal || !self.nulls_are_equal);
+            index.form.predicate.is_none() && index.keys() == columns && (is_as_unique || !self.unique)
         };
         self.predicate.is_none() && (table.primary_key == columns || table.indexes.iter().any(is_same))
     }
@@ -58,19 +69,13 @@ impl DdlContext<'_> {
             None => self.find_table(&create.table_name)?,
         };
         let mut ddl = Ddl { tag: "CREATE INDEX", ..Ddl::default() };
-        if create.nulls_distinct == Some(false) {
-            return Err(SqlError::unsupported("a NULLS NOT DISTINCT index"));
-        }
         let mut declared = self.declared(table, create)?;
         if let Some((_, condition)) = &partition {
             if declared.is_there(table) {
                 // An index of a partitioned table is one of each partition.
                 return Ok(ddl);
             }
-            declared.predicate = Some(match declared.predicate.take() {
-                Some(own) => crate::parse::parse_expr(&format!("{condition} AND ({own})"))?,
-                None => condition.clone(),
-            });
+            declared.narrow(condition)?;
         }
         let name = create.name.as_ref().map(names::parts).transpose()?;
         let name = name.map(|mut parts| parts.pop().expect("a name has a part"));
@@ -114,8 +119,12 @@ impl DdlContext<'_> {
             let words = name_parts(table, &declared).join("_");
             self.free_name(&table.schema, [&table.name, &words, "idx"], &taken)
         });
-        let mut form =
-            IndexForm { include: declared.include, method: declared.method, ..IndexForm::default() };
+        let mut form = IndexForm {
+            include: declared.include,
+            method: declared.method,
+            nulls_are_equal: declared.nulls_are_equal,
+            ..IndexForm::default()
+        };
         let predicate = declared.predicate.as_ref().map(ToString::to_string);
         let mut columns = Vec::with_capacity(declared.keys.len() + 1);
         for (at, key) in declared.keys.iter().enumerate() {
@@ -188,7 +197,8 @@ impl DdlContext<'_> {
         // An index over all rows, said in another way.
         let is_all = |e: &ast::Expr| e.to_string().eq_ignore_ascii_case("true");
         let predicate = predicate.transpose()?.filter(|e| !is_all(e));
-        Ok(Declared { keys, predicate, include, method, unique: create.unique })
+        let nulls_are_equal = create.nulls_distinct == Some(false);
+        Ok(Declared { keys, predicate, include, method, unique: create.unique, nulls_are_equal })
     }
 
     /// Errors: 0A000 for keys of indexes that are no documents of full-text search.
@@ -233,8 +243,8 @@ impl DdlContext<'_> {
         }
         let Some(include) = form.include.iter().map(|c| mapped(*c)).collect() else { return Ok(None) };
         let predicate = form.predicate.as_deref().map(expressions::parsed).transpose()?;
-        let (method, unique) = (form.method, index.unique);
-        Ok(Some(Declared { keys, predicate, include, method, unique }))
+        let (method, unique, nulls_are_equal) = (form.method, index.unique, form.nulls_are_equal);
+        Ok(Some(Declared { keys, predicate, include, method, unique, nulls_are_equal }))
     }
 }
 
@@ -370,6 +380,19 @@ pub(super) fn index_columns(table: &Table, columns: &[ast::IndexColumn]) -> SqlR
     Ok(numbers)
 }
 
+/// Columns that a constraint includes in its index. Errors: 42703.
+pub(super) fn included(table: &Table, options: &[ast::IndexOption]) -> SqlResult<Vec<usize>> {
+    crate::parse::included(options).iter().map(|ident| named_column(table, ident)).collect()
+}
+
+/// Nulls of a column are equal to each other for its unique constraint.
+pub(super) fn nulls_become_equal(table: &mut Table, column: usize) {
+    let of_column = |index: &&mut Index| index.constraint && index.columns == [column];
+    if let Some(index) = indexes_mut(table).find(of_column) {
+        index.form.nulls_are_equal = true;
+    }
+}
+
 /// Errors: 42703.
 fn named_column(table: &Table, ident: &ast::Ident) -> SqlResult<usize> {
     let name = names::fold(ident);
@@ -405,11 +428,7 @@ pub(super) fn refuse_unordered(column: &Column) -> SqlResult<()> {
 
 /// The same of a type.
 fn refuse_type(data_type: DataType) -> SqlResult<()> {
-    let is_json = match data_type {
-        DataType::Array(of) => of.data_type() == DataType::Json,
-        t => t == DataType::Json,
-    };
-    if !is_json {
+    if !data_type.has(DataType::Json) {
         return Ok(());
     }
     let name = data_type.name();

@@ -5,6 +5,7 @@ use super::DdlContext;
 use crate::catalog::find_sequence;
 use crate::{names, views, walk};
 use base::TableId;
+use base::error::SqlResult;
 use base::identifier::quoted;
 use base::schema::{Sequence, Table};
 use sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName};
@@ -69,6 +70,26 @@ pub(super) fn sequences_in(context: &DdlContext<'_>, sql: &str) -> BTreeSet<Tabl
     named_in(sql, |text| {
         find_sequence(context.catalog, context.search_path, text).ok().map(|sequence| sequence.id)
     })
+}
+
+/// A default with another name of a sequence that it names; `None`: it does not name it.
+pub(super) fn with_sequence(context: &DdlContext<'_>, sql: &str, to: &Sequence) -> SqlResult<Option<String>> {
+    if !sequences_in(context, sql).contains(&to.id) {
+        return Ok(None);
+    }
+    let mut parsed = crate::parse::parse_expr(sql)?;
+    let _: ControlFlow<()> = walk::expressions_mut(&mut parsed, |e| {
+        let found =
+            counted(e).and_then(|(_, text)| find_sequence(context.catalog, context.search_path, text).ok());
+        if found.is_some_and(|sequence| sequence.id == to.id)
+            && let Expr::Function(function) = e
+            && let FunctionArguments::List(list) = &mut function.args
+        {
+            list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(constant(to)))];
+        }
+        ControlFlow::Continue(())
+    });
+    Ok(Some(parsed.to_string()))
 }
 
 /// What the calls in a text ask for numbers, as far as it is found.

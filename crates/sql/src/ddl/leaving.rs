@@ -28,6 +28,8 @@ pub fn drop_temporary(catalog: &Catalog, is_gone: impl Fn(&str) -> bool) -> Vec<
     let mut actions: Vec<SchemaAction> = views.map(|view| SchemaAction::DropView(view.shape.id)).collect();
     let goes = |s: &Sequence| is_in(&s.schema) || is_owned(s);
     lose_defaults(catalog, goes, |table| !is_in(&table.schema), &mut actions);
+    let routines = catalog.routines.0.values().filter(|routine| is_in(&routine.schema));
+    actions.extend(routines.map(|routine| SchemaAction::DropRoutine(routine.id)));
     actions.extend(sequences.map(|sequence| SchemaAction::DropSequence(sequence.id)));
     actions.extend(tables.map(|table| SchemaAction::DropTable(table.id)));
     actions.extend(schemas.into_iter().map(|schema| SchemaAction::DropSchema(schema.clone())));

@@ -11,7 +11,7 @@ use base::Datum;
 use base::comments::Commented;
 use base::error::SqlResult;
 use base::roles::{Object, Privileges};
-use base::schema::{Column, Identity, Index, SchemaAction, Table};
+use base::schema::{Column, Identity, Index, IndexForm, SchemaAction, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ pub(super) fn add_rest(
     }
     for (old, new) in comments {
         if let Some(text) = context.catalog.comments.of(&old) {
-            ddl.actions.push(SchemaAction::Comment(new, Some(text.to_string())));
+            ddl.add(SchemaAction::Comment(new, Some(text.to_string())));
         }
     }
     Ok(())
@@ -153,8 +153,12 @@ fn add_indexes(
     for index in &from.indexes {
         let before = table.indexes.len();
         if index.constraint {
-            let Some(columns) = mapped(&index.columns) else { continue };
-            add_unique(context, table, None, columns, next_id);
+            let (Some(columns), Some(include)) = (mapped(&index.columns), mapped(&index.form.include)) else {
+                continue;
+            };
+            let nulls_are_equal = index.form.nulls_are_equal;
+            let form = IndexForm { include, nulls_are_equal, ..IndexForm::default() };
+            add_unique(context, table, None, (columns, form), next_id);
         } else {
             let declared = context.copied_index(index, |column| columns.get(&column).copied())?;
             let Some(declared) = declared else { continue };

@@ -61,6 +61,7 @@ impl DdlContext<'_> {
             uses,
             check_option: Default::default(),
             partition: None,
+            security: Default::default(),
         };
         let view = materialized::over(&view, &table, is_populated);
         ddl.actions.extend([SchemaAction::CreateTable(table), SchemaAction::PutView(view)]);

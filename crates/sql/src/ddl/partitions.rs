@@ -13,6 +13,7 @@ mod own;
 use super::{Ddl, DdlContext};
 use crate::names;
 use crate::partitions;
+use crate::temporary::is_temporary;
 use base::TableId;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::expr::Expr;
@@ -81,6 +82,12 @@ impl DdlContext<'_> {
         let parent = self.parent(of)?;
         let mut ddl = Ddl { tag: "CREATE TABLE", ..Ddl::default() };
         let (schema, name) = self.new_name(&create.name, create.temporary)?;
+        refuse_mixture("create", &schema, parent.shape)?;
+        super::temporary::check_on_commit(&schema, create.on_commit.as_ref())?;
+        if matches!(create.on_commit, Some(ast::OnCommit::Drop | ast::OnCommit::DeleteRows)) {
+            return Err(SqlError::unsupported("ON COMMIT of a partition")
+                .hint("Say it of the partitioned table: with ON COMMIT DROP its partitions go with it."));
+        }
         if self.relation_exists(&schema, &name) {
             let message = format!("relation \"{name}\" already exists");
             if !create.if_not_exists {
@@ -109,9 +116,6 @@ impl DdlContext<'_> {
         divides: Option<Partitioning>,
     ) -> SqlResult<View> {
         self.check_owner(&Object::Relation(parent.shape.id))?;
-        if crate::temporary::is_temporary(&schema) {
-            return Err(SqlError::unsupported("a temporary partition"));
-        }
         let bound = self.bound(parent, &name, values)?;
         let others = partitions::children(self.catalog, parent.shape.id);
         let others: Vec<&View> = others.into_iter().map(Arc::as_ref).collect();
@@ -125,6 +129,7 @@ impl DdlContext<'_> {
             uses: Default::default(),
             check_option: CheckOption::Cascaded,
             partition: Some(Partition { parent: parent.shape.id, bound }),
+            security: Default::default(),
         })
     }
 
@@ -178,8 +183,19 @@ impl DdlContext<'_> {
 
 impl DdlContext<'_> {
     /// Stored queries that read a relation.
-    fn readers(&self, id: TableId) -> impl Iterator<Item = &Arc<View>> {
+    pub(super) fn readers(&self, id: TableId) -> impl Iterator<Item = &Arc<View>> {
         let reads = move |view: &&Arc<View>| view.partition.is_none() && view.uses.contains_key(&id);
         self.catalog.views.values().filter(reads)
     }
+}
+
+/// Errors: 42809 for a partition that is temporary where its table is not, and the other way round.
+fn refuse_mixture(verb: &str, schema: &str, parent: &Table) -> SqlResult<()> {
+    let (of, is) = match (is_temporary(&parent.schema), is_temporary(schema)) {
+        (true, false) => ("temporary", "permanent"),
+        (false, true) => ("permanent", "temporary"),
+        _ => return Ok(()),
+    };
+    let told = format!("cannot {verb} a {is} relation as partition of {of} relation \"{}\"", parent.name);
+    Err(SqlError::new(WRONG_KIND, told))
 }

@@ -25,7 +25,11 @@ impl DdlContext<'_> {
                     if !self.roles().may(self.standing, &self.own_database(), Privileges::CREATE) {
                         return Err(denied("database", self.database));
                     }
-                    owned.push(Object::Schema(name.clone()));
+                    let schema = Object::Schema(name.clone());
+                    let names_owner = |action: &SchemaAction| matches!(action, SchemaAction::Roles(RoleChange::SetOwner(of, _)) if *of == schema);
+                    if !ddl.actions.iter().any(names_owner) {
+                        owned.push(schema);
+                    }
                 }
                 SchemaAction::CreateTable(table) if made.contains(&table.id) => {}
                 SchemaAction::CreateTable(table) => {
@@ -81,19 +85,15 @@ impl DdlContext<'_> {
                         self.check_owner(&Object::Relation(*id))?;
                     }
                 }
-                SchemaAction::PutEnum(of) if self.catalog.types.enums.contains_key(&of.id()) => {
-                    self.check_owner(&Object::Relation(of.id()))?;
-                }
-                SchemaAction::PutEnum(of) => {
-                    self.check_create(&of.description().schema)?;
-                    owned.push(Object::Relation(of.id()));
-                }
-                SchemaAction::PutDomain(domain) if self.catalog.types.domains.contains_key(&domain.id) => {
-                    self.check_owner(&Object::Relation(domain.id))?;
-                }
-                SchemaAction::PutDomain(domain) => {
-                    self.check_create(&domain.schema)?;
-                    owned.push(Object::Relation(domain.id));
+                SchemaAction::PutEnum(_) | SchemaAction::PutDomain(_) | SchemaAction::PutComposite(_) => {
+                    let Some((id, schema)) = super::temporary::put_type(action) else { continue };
+                    match self.catalog.types.contains(id) {
+                        true => self.check_owner(&Object::Relation(id))?,
+                        false => {
+                            self.check_create(schema)?;
+                            owned.push(Object::Relation(id));
+                        }
+                    }
                 }
                 SchemaAction::PutRoutine(_) | SchemaAction::DropRoutine(_) => {
                     owned.extend(self.permit_routine(action)?);

@@ -296,7 +296,7 @@ impl DdlContext<'_> {
         let relation = |id: &TableId| match (self.catalog.table(*id), self.catalog.sequences.get(id)) {
             (Some(table), _) => (crate::materialized::kind(self.catalog, table), table.name.clone()),
             (None, Some(sequence)) => ("sequence", sequence.name.clone()),
-            (None, None) => match (self.catalog.views.get(id), self.catalog.types.enums.get(id)) {
+            (None, None) => match (self.catalog.views.get(id), self.catalog.types.made(*id)) {
                 (Some(view), _) => {
                     (crate::materialized::kind(self.catalog, &view.shape), view.shape.name.clone())
                 }

@@ -84,9 +84,6 @@ impl DdlContext<'_> {
         let tag = if create.is_procedure { "CREATE PROCEDURE" } else { "CREATE FUNCTION" };
         let mut ddl = Ddl { tag, ..Ddl::default() };
         let (schema, name) = self.new_name(&create.name, false)?;
-        if crate::temporary::is_temporary(&schema) {
-            return Err(SqlError::unsupported("a temporary function"));
-        }
         self.check_create(&schema)?;
         let mut made = self.declared_routine(create, schema, name)?;
         ddl.actions = self.placed(&mut made, create.or_replace)?;
@@ -123,7 +120,7 @@ impl DdlContext<'_> {
         let invalid = |told: &str| Err(SqlError::new(INVALID_DEFINITION, told));
         refuse_options(create)?;
         let (language, body, is_standard) = language_and_body(create)?;
-        let Taken { parameters, form, result } = self.arguments_and_result(create, language)?;
+        let Taken { parameters, form, result, is_variadic } = self.arguments_and_result(create, language)?;
         if result == ResultOf::Trigger && language == Language::Sql {
             return invalid("SQL functions cannot return type trigger");
         }
@@ -150,6 +147,7 @@ impl DdlContext<'_> {
             is_standard,
             is_definer: create.is_definer == Some(true),
             form,
+            is_variadic,
         };
         if made.is_leakproof && !self.standing.is_superuser {
             return Err(super::roles::forbidden("only superuser can define a leakproof function"));

@@ -91,7 +91,11 @@ impl DdlContext<'_> {
                 [Operation::OwnerTo { new_owner }] => {
                     self.change_owner(Object::Relation(sequence.id), new_owner, ddl.tag).map(Some)
                 }
-                _ => Err(SqlError::unsupported("this ALTER of a sequence")),
+                [Operation::RenameTable { table_name: ast::RenameTableNameKind::To(name) }] => {
+                    self.rename_sequence(sequence, name).map(Some)
+                }
+                [operation, ..] => Err(self.not_for(operation, &sequence.name, "sequences")),
+                [] => Ok(None),
             };
         };
         ddl.actions.push(SchemaAction::CreateSequence(self.altered(sequence, change)?));

@@ -3,10 +3,10 @@
 use super::{Ddl, DdlContext};
 use crate::names;
 use crate::temporary::{self, is_temporary};
-use base::SqlError;
 use base::error::{SqlResult, SqlState};
 use base::roles::Privileges;
 use base::schema::{Catalog, SchemaAction, Table};
+use base::{SqlError, TableId};
 use sqlparser::ast;
 
 const INVALID: SqlState = SqlState(*b"42P16");
@@ -46,8 +46,7 @@ impl DdlContext<'_> {
     /// A change that makes something temporary makes the session's schema first, where it is not there. Errors: 53400 for
     /// more than there may be, 0A000 for a type.
     pub(super) fn with_temporary_schema(&self, mut ddl: Ddl) -> SqlResult<Ddl> {
-        let is_type =
-            |action: &SchemaAction| matches!(action, SchemaAction::PutEnum(_) | SchemaAction::PutDomain(_));
+        let is_type = |action: &SchemaAction| put_type(action).is_some();
         let Some(own) = ddl.actions.iter().find_map(|action| self.made_in(action)) else { return Ok(ddl) };
         if ddl.actions.iter().any(is_type) {
             return Err(SqlError::unsupported("a temporary type"));
@@ -66,16 +65,19 @@ impl DdlContext<'_> {
             SchemaAction::CreateTable(table) => (table.id, &table.schema),
             SchemaAction::CreateSequence(sequence) => (sequence.id, &sequence.schema),
             SchemaAction::PutView(view) => (view.shape.id, &view.shape.schema),
-            SchemaAction::PutEnum(of) => (of.id(), &of.description().schema),
-            SchemaAction::PutDomain(domain) => (domain.id, &domain.schema),
-            _ => return None,
+            SchemaAction::PutRoutine(routine) => (routine.id, &routine.schema),
+            action => put_type(action)?,
         };
-        let is_new = self.catalog.relation(id).is_none() && !self.catalog.sequences.contains_key(&id);
+        let is_known = self.catalog.sequences.contains_key(&id) || self.catalog.routines.0.contains_key(&id);
+        let is_new = self.catalog.relation(id).is_none() && !is_known;
         temporary::own(self.search_path).filter(|own| is_new && own == schema)
     }
 
-    /// Whether a query reads something temporary.
+    /// Whether a query reads something temporary, or calls it.
     pub(super) fn reads_temporary(&self, query: &ast::Query) -> bool {
+        if crate::routines::calls_temporary(self.lookup(), query) {
+            return true;
+        }
         let read = self.qualify(&mut query.clone());
         let mut shapes = read.keys().filter_map(|id| self.catalog.relation(*id));
         shapes.any(|relation| is_temporary(&relation.shape().schema))
@@ -117,6 +119,7 @@ fn temporary_place<'p>(
 fn check_count(catalog: &Catalog, own: &str) -> SqlResult<()> {
     let all = crate::materialized::shapes(catalog).map(|shape| &shape.schema);
     let all = all.chain(catalog.sequences.values().map(|sequence| &sequence.schema));
+    let all = all.chain(catalog.routines.0.values().map(|routine| &routine.schema));
     let (mut of_session, mut of_all) = (0, 0);
     for schema in all.filter(|schema| is_temporary(schema)) {
         of_session += usize::from(schema == own);
@@ -169,4 +172,14 @@ pub(super) fn refuse_schema(schema: &str) -> SqlResult<()> {
     }
     let told = format!("cannot drop schema {schema} of temporary tables");
     Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, told).hint("DISCARD TEMP drops the session's own."))
+}
+
+/// Id and schema of a type that an action makes or changes.
+pub(super) fn put_type(action: &SchemaAction) -> Option<(TableId, &String)> {
+    match action {
+        SchemaAction::PutEnum(of) => Some((of.id(), &of.description().schema)),
+        SchemaAction::PutComposite(of) => Some((of.id(), &of.description().schema)),
+        SchemaAction::PutDomain(domain) => Some((domain.id, &domain.schema)),
+        _ => None,
+    }
 }

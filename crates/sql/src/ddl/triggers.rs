@@ -99,6 +99,9 @@ impl DdlContext<'_> {
         }
         refuse_others(create)?;
         let events = events_of(create)?;
+        if !create.transitions.is_empty() {
+            check_transitions(table, create, &events)?;
+        }
         let columns = columns_of(table, create)?;
         let condition = match &create.condition {
             Some(e) => Some(self.condition(table, create, &events, e)?),
@@ -124,6 +127,7 @@ impl DdlContext<'_> {
             routine,
             arguments: create.arguments.clone(),
             firing: Firing::Enabled,
+            transitions: create.transitions.clone(),
         });
         Ok(Ddl { actions: vec![SchemaAction::AlterTable(next)], tag: "CREATE TRIGGER", ..Ddl::default() })
     }
@@ -380,9 +384,10 @@ fn refuse_others(create: &CreateTrigger) -> SqlResult<()> {
         return Err(SqlError::unsupported("CREATE CONSTRAINT TRIGGER")
             .hint("An AFTER trigger FOR EACH ROW fires at the end of its statement."));
     }
-    if create.has_transitions {
-        return Err(SqlError::unsupported("transition tables (REFERENCING) of a trigger")
-            .hint("A trigger FOR EACH ROW sees the rows one by one."));
+    if create.names_rows {
+        let told = "ROW variable naming in the REFERENCING clause is not supported";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told)
+            .hint("Use OLD TABLE or NEW TABLE for naming transition tables."));
     }
     let has = |event| create.events.iter().any(|written| written.event == event);
     if create.level == Level::Row && has(Event::Truncate) {
@@ -392,6 +397,38 @@ fn refuse_others(create: &CreateTrigger) -> SqlResult<()> {
     if create.arguments.len() > ARGUMENTS_MAX {
         let told = format!("a trigger has at most {ARGUMENTS_MAX} arguments");
         return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, told));
+    }
+    Ok(())
+}
+
+/// Errors: 42P17 and 0A000 for transition tables that a trigger cannot have.
+fn check_transitions(table: &Table, create: &CreateTrigger, events: &BTreeSet<Event>) -> SqlResult<()> {
+    let invalid = |told: &str| Err(SqlError::new(INVALID_OBJECT, told));
+    let missing = |told: &str| Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, told));
+    if create.timing != Timing::After {
+        return invalid("transition table name can only be specified for an AFTER trigger");
+    }
+    if events.contains(&Event::Truncate) {
+        return missing("TRUNCATE triggers with transition tables are not supported");
+    }
+    if table.partitioning.is_some() {
+        return Err(SqlError::unsupported("a trigger with transition tables of a partitioned table")
+            .hint("A trigger FOR EACH ROW sees the rows one by one."));
+    }
+    if events.len() > 1 {
+        return missing("transition tables cannot be specified for triggers with more than one event");
+    }
+    if create.events.iter().any(|written| !written.columns.is_empty()) {
+        return missing("transition tables cannot be specified for triggers with column lists");
+    }
+    if create.transitions.new.is_some() && events.contains(&Event::Delete) {
+        return invalid("NEW TABLE can only be specified for an INSERT or UPDATE trigger");
+    }
+    if create.transitions.old.is_some() && events.contains(&Event::Insert) {
+        return invalid("OLD TABLE can only be specified for a DELETE or UPDATE trigger");
+    }
+    if create.transitions.old == create.transitions.new {
+        return invalid("OLD TABLE name and NEW TABLE name cannot be the same");
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ impl DdlContext<'_> {
     pub(super) fn create_type(&self, name: &ast::ObjectName, of: Option<&As>) -> SqlResult<Ddl> {
         let labels = match of {
             Some(As::Enum { labels }) => labels,
-            Some(As::Composite { .. }) => return Err(SqlError::unsupported("composite types")),
+            Some(As::Composite { attributes }) => return self.create_composite(name, attributes),
             Some(As::Range { .. }) => return Err(SqlError::unsupported("range types")),
             _ => return Err(SqlError::unsupported("CREATE TYPE of anything but ENUM")),
         };
@@ -69,7 +69,10 @@ impl DdlContext<'_> {
         Ok(Ddl { actions, tag: "CREATE TYPE", ..Ddl::default() })
     }
 
-    pub(super) fn alter_enum(&self, alter: &ast::AlterType) -> SqlResult<Ddl> {
+    pub(super) fn alter_type_itself(&self, alter: &ast::AlterType) -> SqlResult<Ddl> {
+        if let Operation::Rename(rename) = &alter.operation {
+            return self.rename_type(&alter.name, &rename.new_name);
+        }
         let of = self.find_enum(&alter.name)?;
         let mut ddl = Ddl { tag: "ALTER TYPE", ..Ddl::default() };
         self.check_owner(&Object::Relation(of.id()))?;
@@ -95,19 +98,8 @@ impl DdlContext<'_> {
                 self.refuse_spelled_out(of, from)?;
                 ddl.actions = self.respelled_defaults(of, EnumType::of(next.clone()), from, to)?;
             }
-            Operation::Rename(rename) => {
-                if let Some(role) = crate::parse::owner_of_type(&rename.new_name.value) {
-                    let owner = ast::Owner::Ident(ast::Ident::with_quote('"', role));
-                    return self.change_owner(Object::Relation(of.id()), &owner, ddl.tag);
-                }
-                let name = names::fold(&rename.new_name);
-                self.check_type_name(&next.schema, &name)?;
-                if let Some(what) = self.names_made(Made::Enum(of))? {
-                    return Err(SqlError::unsupported(format!("renaming a type that {what} names"))
-                        .hint("Drop what names it, rename, and create it again."));
-                }
-                next.name = name;
-            }
+            // It is another statement.
+            Operation::Rename(_) => {}
         }
         ddl.actions.insert(0, SchemaAction::PutEnum(EnumType::of(next)));
         Ok(ddl)
@@ -139,14 +131,16 @@ impl DdlContext<'_> {
     /// Drops types with what depends on them. Errors: 2BP01 without CASCADE, or where CASCADE does not take it along.
     pub(super) fn drop_made(&self, types: &[Made], cascade: bool, ddl: &mut Ddl) -> SqlResult<()> {
         let mut found = Dependents::default();
-        types.iter().try_for_each(|of| self.add_dependents(*of, &mut found))?;
+        types.iter().try_for_each(|of| self.add_dependents(*of, types, &mut found))?;
         if found.other.is_some() || !cascade && !found.detail.is_empty() {
             let message = match types {
                 [of] => format!("cannot drop type {} because other objects depend on it", self.name_of(*of)),
                 _ => "cannot drop desired object(s) because other objects depend on them".into(),
             };
             let hint = match found.other {
-                Some(_) => "Drop constraints, generated columns and defaults that name the type first.",
+                Some(_) => {
+                    "Drop constraints, generated columns, defaults and types that name the type first."
+                }
                 None => "Use DROP ... CASCADE to drop the dependent objects too.",
             };
             let detail = found.detail.join("\n");
@@ -165,16 +159,20 @@ impl DdlContext<'_> {
         Ok(())
     }
 
-    fn find_made(&self, name: &ast::ObjectName) -> SqlResult<Made> {
+    pub(super) fn find_made(&self, name: &ast::ObjectName) -> SqlResult<Made> {
         match names::domain(&ast::DataType::Custom(name.clone(), Vec::new())) {
             Some(domain) => Ok(Made::Domain(domain.id)),
-            None => self.find_enum(name).map(Made::Enum),
+            None => match names::data_type(&ast::DataType::Custom(name.clone(), Vec::new()))? {
+                DataType::Composite(of) => Ok(Made::Row(of)),
+                _ => self.find_enum(name).map(Made::Enum),
+            },
         }
     }
 
     fn name_of(&self, of: Made) -> String {
         match of {
             Made::Enum(of) => of.name(),
+            Made::Row(of) => of.name(),
             Made::Domain(id) => self.catalog.types.domains.get(&id).map_or("?".into(), |d| d.name.clone()),
         }
     }
@@ -184,7 +182,8 @@ impl DdlContext<'_> {
         Ok(self.named_by(of, |_| true)?.into_iter().next().map(|kept| kept.what))
     }
 
-    fn add_dependents<'a>(&'a self, of: Made, found: &mut Dependents<'a>) -> SqlResult<()> {
+    /// `dropped`: the types that are dropped with this one.
+    fn add_dependents<'a>(&'a self, of: Made, dropped: &[Made], found: &mut Dependents<'a>) -> SqlResult<()> {
         let mut others = self.named_by(of, |kept| !kept.goes)?;
         let views_that_name: Vec<Kind> = others.iter().map(|kept| kept.kind).collect();
         others.retain(|kept| !matches!(kept.kind, Kind::View(_)));
@@ -205,9 +204,13 @@ impl DdlContext<'_> {
             .map(|(table, at)| format!("column {} of table {}", table.columns[*at].name, table.name));
         let shown = shown.chain(views.iter().map(|view| self.called(view)));
         let shown = shown.chain(others.iter().map(|kept| kept.what.clone()));
+        let mut attributes = self.attributes_of(of);
+        attributes.retain(|(row, _)| !dropped.contains(&Made::Row(*row)));
+        let shown = shown.chain(attributes.iter().map(|(_, what)| what.clone()));
         found.detail.extend(shown.map(|what| format!("{what} depends on type {}", self.name_of(of))));
         found.views.extend(views.iter().map(|view| view.shape.id));
-        found.other = found.other.take().or(others.pop().map(|kept| kept.what));
+        let other = others.pop().map(|kept| kept.what).or(attributes.pop().map(|(_, what)| what));
+        found.other = found.other.take().or(other);
         found.columns.extend(columns);
         Ok(())
     }
@@ -247,9 +250,12 @@ impl DdlContext<'_> {
     /// DROP SCHEMA … CASCADE takes its types along. Errors: 0A000 while another schema has columns of them, or texts that
     /// name them.
     pub(super) fn refuse_used_elsewhere(&self, schema: &str, types: &[TableId]) -> SqlResult<()> {
-        let enums = types.iter().filter_map(|id| self.catalog.types.enums.get(id).copied().map(Made::Enum));
-        let domains = types.iter().filter(|id| self.catalog.types.domains.contains_key(*id));
-        for of in enums.chain(domains.map(|id| Made::Domain(*id))) {
+        for of in types.iter().map(|id| Made::known(&self.catalog.types, *id)) {
+            let mut attributes = self.attributes_of(of).into_iter();
+            if let Some((_, what)) = attributes.find(|(row, _)| row.description().schema != schema) {
+                let told = format!("dropping a schema whose type {what} has");
+                return Err(SqlError::unsupported(told).hint("Drop the other type first."));
+            }
             if let Some((table, at)) = self.columns_of(of).iter().find(|(t, _)| t.schema != schema) {
                 let column = &table.columns[*at].name;
                 let told =
@@ -265,7 +271,7 @@ impl DdlContext<'_> {
     }
 
     /// Errors: 42704; 42809 for a type that is no enumerated one.
-    fn find_enum(&self, name: &ast::ObjectName) -> SqlResult<EnumType> {
+    pub(super) fn find_enum(&self, name: &ast::ObjectName) -> SqlResult<EnumType> {
         let data_type = ast::DataType::Custom(name.clone(), Vec::new());
         match names::data_type(&data_type)? {
             DataType::Enum(of) => Ok(of),
@@ -386,7 +392,7 @@ impl DdlContext<'_> {
         let mut actions = Vec::new();
         for table in self.catalog.tables.values() {
             let mut has_changed = false;
-            let mut columns = table.retyped(renamed).columns;
+            let mut columns = table.retyped(DataType::Enum(renamed)).columns;
             for (column, before) in columns.iter_mut().zip(&table.columns) {
                 let Some(sql) = before.default.as_ref().filter(|_| !before.hidden) else { continue };
                 let is_of_type = before.data_type.enumeration() == Some(of);
@@ -404,7 +410,7 @@ impl DdlContext<'_> {
                 }
             }
             if has_changed {
-                let next = Table { columns, ..table.retyped(renamed) };
+                let next = Table { columns, ..table.retyped(DataType::Enum(renamed)) };
                 actions.push(SchemaAction::AlterTable(next));
             }
         }
@@ -438,7 +444,7 @@ fn names_it(of: Made) -> impl Fn(&ast::Expr) -> bool {
             _ => None,
         };
         named.is_some_and(|t| match of {
-            Made::Enum(of) => names::data_type(t).is_ok_and(|t| t.enumeration() == Some(of)),
+            Made::Enum(_) | Made::Row(_) => names::data_type(t).is_ok_and(|t| t.made_id() == Some(of.id())),
             Made::Domain(id) => names::domain(t).is_some_and(|domain| domain.id == id),
         })
     }

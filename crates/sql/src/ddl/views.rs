@@ -3,6 +3,7 @@
 //! A view's query is kept as text in which every relation has its schema and every `*` of its own lists is written out,
 //! so that later changes of the search path or of a table leave its meaning alone.
 
+use super::relations::set_option;
 use super::{Ddl, DdlContext};
 use crate::lower::output_name;
 use crate::names;
@@ -38,8 +39,8 @@ pub(super) struct Kept {
 }
 
 /// Errors: 22023.
-fn check_option(option: Option<&str>) -> SqlResult<CheckOption> {
-    match option {
+pub(super) fn check_option(option: Option<&str>) -> SqlResult<CheckOption> {
+    match option.map(str::to_lowercase).as_deref() {
         None => Ok(CheckOption::No),
         Some("local") => Ok(CheckOption::Local),
         Some("cascaded") => Ok(CheckOption::Cascaded),
@@ -72,8 +73,11 @@ impl DdlContext<'_> {
         if create.materialized {
             return self.create_materialized(create);
         }
-        let check_option = match crate::parse::check_option(&create.options) {
-            Some(option) if create.params.is_none() => check_option(option.as_deref())?,
+        let options = match &create.options {
+            ast::CreateTableOptions::None if create.params.is_none() => Vec::new(),
+            ast::CreateTableOptions::With(options) if create.params.is_none() => {
+                crate::parse::said_options(options)
+            }
             _ => return Err(SqlError::unsupported("CREATE VIEW with options")),
         };
         let reads_temporary = !create.temporary && self.reads_temporary(&create.query);
@@ -101,11 +105,20 @@ impl DdlContext<'_> {
         let typed = names.into_iter().zip(columns.iter().map(|column| column.data_type)).collect();
         let shape = View::shape(id, schema, name, typed);
         let type_oids = columns.iter().map(|column| column.type_oid).collect();
-        let view = View { shape: shape.into(), type_oids, definition, uses, check_option, partition: None };
+        let mut view = View {
+            shape: shape.into(),
+            type_oids,
+            definition,
+            uses,
+            check_option: CheckOption::No,
+            partition: None,
+            security: Default::default(),
+        };
+        options.iter().try_for_each(|(name, value)| set_option(&mut view, name, value.as_deref()))?;
         if let Some(before) = before {
             check_replaced(before, &view)?;
         }
-        if check_option != CheckOption::No {
+        if view.check_option != CheckOption::No {
             crate::views::refuse_check_option(self.catalog, &view)?;
         }
         ddl.actions.push(SchemaAction::PutView(view));
@@ -305,7 +318,7 @@ fn shown_type(data_type: DataType) -> String {
 }
 
 /// Gives the columns of a query their names in its text.
-fn call_columns(body: &mut SetExpr, names: &[String]) {
+pub(super) fn call_columns(body: &mut SetExpr, names: &[String]) {
     match body {
         SetExpr::Query(query) => call_columns(query.body.as_mut(), names),
         SetExpr::SetOperation { left, .. } => call_columns(left, names),

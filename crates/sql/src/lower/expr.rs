@@ -3,10 +3,12 @@
 //! Literals and parameters without a type take the type of what they meet, as in PostgreSQL.
 
 mod operators;
+pub mod rows;
 mod typing;
 mod values;
 
 use super::bind::{self, Volatile};
+use super::functions;
 use super::scope::{ParameterTypes, Scope};
 use super::{Lowered, Refusal};
 use crate::names;
@@ -114,6 +116,9 @@ impl ExprLowering<'_> {
         {
             return Ok(Expr::Constant(Datum::Array(Vec::new().into())));
         }
+        if let (DataType::Composite(of), Some(elements)) = (to, rows::elements(e)) {
+            return Ok(self.row(&elements, of, false)?.expr);
+        }
         let typed = self.lower(e)?;
         let typed = self.resolve(typed, to)?;
         let from = typed.data_type();
@@ -163,14 +168,14 @@ impl ExprLowering<'_> {
             }
             E::Interval(interval) => span(interval)?,
             E::Array(array) => return self.array(&array.elem),
-            E::IsNull(a) => self.is_null(a)?,
-            E::IsNotNull(a) => not(self.is_null(a)?),
+            E::IsNull(a) => self.null_test(a, true)?,
+            E::IsNotNull(a) => self.null_test(a, false)?,
             E::IsTrue(a) => self.is_truth(a, true)?,
             E::IsNotTrue(a) => not(self.is_truth(a, true)?),
             E::IsFalse(a) => self.is_truth(a, false)?,
             E::IsNotFalse(a) => not(self.is_truth(a, false)?),
-            E::IsUnknown(a) => self.is_null(a)?,
-            E::IsNotUnknown(a) => not(self.is_null(a)?),
+            E::IsUnknown(a) => self.null_test(a, true)?,
+            E::IsNotUnknown(a) => self.null_test(a, false)?,
             E::IsNotDistinctFrom(a, b) => self.is_same(a, b)?,
             E::IsDistinctFrom(a, b) => not(self.is_same(a, b)?),
             E::InList { expr, list, negated } => {
@@ -256,8 +261,7 @@ impl ExprLowering<'_> {
             (None, "current_timestamp") => {
                 Ok(Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz))
             }
-            (None, "localtimestamp") => Ok(today(DataType::Timestamp)?),
-            (None, "current_date") => Ok(today(DataType::Date)?),
+            (None, clocks) if let Some(shown) = functions::shown_by(clocks) => Ok(today(shown)?),
             (None, "current_user" | "session_user" | "user") => Err(Refusal::TooRich),
             (None, "current_role" | "current_catalog" | "current_schema") => Err(Refusal::TooRich),
             // A relation's name alone is its whole row.
@@ -287,12 +291,6 @@ impl ExprLowering<'_> {
             }
             _ => return Err(Refusal::TooRich),
         })
-    }
-
-    fn is_null(&mut self, a: &ast::Expr) -> Lowered<Typed> {
-        let a = self.lower(a)?;
-        let a = self.resolve(a, DataType::Text)?;
-        Ok(boolean(Expr::IsNull(Box::new(a.expr))))
     }
 
     fn is_truth(&mut self, a: &ast::Expr, truth: bool) -> Lowered<Typed> {
@@ -389,21 +387,14 @@ impl ExprLowering<'_> {
             Err(error) if error.state == SqlState::FEATURE_NOT_SUPPORTED => return Err(Refusal::TooRich),
             Err(error) => return Err(error.into()),
         };
+        if let (DataType::Composite(of), Some(elements)) = (to, rows::elements(e)) {
+            return self.row(&elements, of, true);
+        }
         let typed = self.lower(e)?;
         if is_unlimited && let Some(exact) = exact_numeric(&typed)? {
             return Ok(exact);
         }
-        let typed = match typed.kind {
-            Kind::Literal => {
-                let Expr::Constant(value) = typed.expr else { unreachable!("a literal is a constant") };
-                let value = crate::zones::cast(value, DataType::Text, to)?;
-                return Ok(Typed::known(Expr::Constant(value), to));
-            }
-            // A parameter takes the type that it is cast to; limits are applied to it like to any other value.
-            Kind::Parameter(_) => self.resolve(typed, to)?,
-            Kind::Known(_) => typed,
-        };
-        Ok(convert(padded(typed, to), to)?)
+        self.cast_typed(typed, to)
     }
 }
 
@@ -454,11 +445,14 @@ pub fn placeholder(name: &str) -> SqlResult<usize> {
     }
 }
 
-/// `localtimestamp` and `current_date`: what the session's clocks show.
+/// What the session's clocks show, as a value of a type.
 pub(super) fn today(data_type: DataType) -> SqlResult<Typed> {
     match (crate::zones::current().is_utc(), data_type) {
         (false, _) => convert(Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz), data_type),
         (true, DataType::Date) => Ok(Typed::known(bind::volatile(Volatile::CurrentDate), data_type)),
+        (true, DataType::Time | DataType::TimeTz) => {
+            convert(Typed::known(bind::volatile(Volatile::Now), DataType::TimestampTz), data_type)
+        }
         (true, _) => Ok(Typed::known(bind::volatile(Volatile::Now), data_type)),
     }
 }

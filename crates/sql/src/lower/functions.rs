@@ -12,6 +12,17 @@ use base::zone::Zone;
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast;
 
+/// What the session's clocks show by this name.
+pub(super) fn shown_by(name: &str) -> Option<DataType> {
+    Some(match name {
+        "localtimestamp" => DataType::Timestamp,
+        "localtime" => DataType::Time,
+        "current_time" => DataType::TimeTz,
+        "current_date" => DataType::Date,
+        _ => return None,
+    })
+}
+
 impl ExprLowering<'_> {
     pub(super) fn function(&mut self, function: &ast::Function) -> Lowered<Typed> {
         if function.over.is_some() || function.filter.is_some() || !function.within_group.is_empty() {
@@ -58,8 +69,7 @@ impl ExprLowering<'_> {
             ("now" | "transaction_timestamp" | "current_timestamp", []) => moment(Volatile::Now),
             ("statement_timestamp", []) => moment(Volatile::StatementTime),
             ("clock_timestamp", []) => moment(Volatile::ClockTime),
-            ("localtimestamp", []) => today(DataType::Timestamp)?,
-            ("current_date", []) => today(DataType::Date)?,
+            (clocks, []) if let Some(shown) = shown_by(clocks) => today(shown)?,
             ("random", []) => Typed::known(bind::volatile(Volatile::Random), DataType::Double),
             ("gen_random_uuid" | "uuid_generate_v4", []) => {
                 Typed::known(bind::volatile(Volatile::RandomUuid), DataType::Uuid)
@@ -111,6 +121,7 @@ impl ExprLowering<'_> {
             ("greatest", [_, ..]) => self.alike(Function::Greatest, &arguments, "GREATEST")?,
             ("least", [_, ..]) => self.alike(Function::Least, &arguments, "LEAST")?,
             ("nullif", [a, b]) => self.null_if(a, b)?,
+            (crate::parse::ATTRIBUTE, [_, _]) => self.attribute(function)?,
             (base::partitioning::hash::FUNCTION, keys) => self.in_hash_partition(keys)?,
             ("enum_first" | "enum_last", [_]) | ("enum_range", [_] | [_, _]) => {
                 self.labels(name, &arguments)?
@@ -123,7 +134,7 @@ impl ExprLowering<'_> {
                     texts.push(match typed.data_type() {
                         // Their values do not tell what they look like.
                         DataType::Real | DataType::TimestampTz => convert(typed, DataType::Text)?.expr,
-                        DataType::Char { .. } => return Err(Refusal::TooRich),
+                        DataType::Char { .. } | DataType::Cidr => return Err(Refusal::TooRich),
                         _ => typed.expr,
                     });
                 }
@@ -225,6 +236,14 @@ impl ExprLowering<'_> {
         };
         let at = self.lower(at)?;
         let at = self.resolve(at, DataType::TimestampTz)?;
+        if matches!(at.data_type(), DataType::Time | DataType::TimeTz) {
+            // The zone's offset is that of now.
+            let arguments = vec![zone, convert(at, DataType::TimeTz)?.expr, bind::volatile(Volatile::Now)];
+            return Ok(Typed::known(
+                Expr::Call(Function::Zone(ZoneFunction::Clock), arguments),
+                DataType::TimeTz,
+            ));
+        }
         let (at, function, returns) = match at.data_type() {
             DataType::TimestampTz => (at, ZoneFunction::ToLocal, DataType::Timestamp),
             DataType::Timestamp => (at, ZoneFunction::FromLocal, DataType::TimestampTz),

@@ -188,7 +188,8 @@ impl Lowering<'_> {
                 Some(Overriding::User) if column.identity != Identity::No => continue,
                 _ => {}
             }
-            let declared = self.parameters.clone();
+            let moment = crate::parse::moment(value, column.data_type);
+            let (value, declared) = (moment.as_ref().unwrap_or(value), self.parameters.clone());
             row[target] = match self.exprs(&scope).assignment(value, &column.name, column.data_type) {
                 Err(Refusal::TooRich) => {
                     self.redeclare(declared);

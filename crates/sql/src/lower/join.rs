@@ -72,7 +72,7 @@ impl Lowering<'_> {
             let ast::TableFactor::Table { name, alias, args: None, sample: None, .. } = relation else {
                 return Err(Refusal::TooRich);
             };
-            let Ok(table) = self.table(name) else { return Err(Refusal::TooRich) };
+            let table = self.stored_table(name)?;
             if alias.as_ref().is_some_and(|a| !a.columns.is_empty()) {
                 return Err(Refusal::TooRich);
             }

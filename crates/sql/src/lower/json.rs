@@ -1,7 +1,7 @@
 //! Operators and functions of JSON over rows.
 
-use super::Lowered;
 use super::expr::{ExprLowering, Typed};
+use super::{Lowered, Refusal};
 use crate::json::{self, Wanted};
 use base::expr::{Expr, Function, ZoneFunction};
 use base::{DataType, SqlError, SqlState};
@@ -89,6 +89,9 @@ impl ExprLowering<'_> {
                 (DataType::TimestampTz, zone) if !zone.is_utc() => {
                     let show = Function::Zone(ZoneFunction::ShowJson);
                     (Expr::Call(show, vec![Expr::zone(zone), typed.expr]), DataType::Text)
+                }
+                (DataType::Composite(_), zone) if !zone.is_utc() && data_type.has(DataType::TimestampTz) => {
+                    return Err(Refusal::TooRich);
                 }
                 _ => (typed.expr, data_type),
             });

@@ -417,12 +417,17 @@ pub fn key_value(value: Datum, column: DataType) -> KeyValue {
             Exact(Datum::Timestamp(i64::from(day) * base::datum::US_PER_DAY))
         }
         (DataType::Uuid, value @ Datum::Uuid(_)) => Exact(value),
-        (DataType::Inet, value @ Datum::Inet(_)) => Exact(value),
+        (
+            DataType::Inet | DataType::Cidr | DataType::MacAddr | DataType::MacAddr8,
+            value @ Datum::Inet(_),
+        ) => Exact(value),
+        (DataType::TimeTz, value @ Datum::TimeTz(_)) => Exact(value),
         (DataType::Bytea, value @ Datum::Bytes(_)) => Exact(value),
         (DataType::Time, value @ Datum::Time(_)) => Exact(value),
         (DataType::Interval, value @ Datum::Interval(_)) => Exact(value),
         (DataType::Jsonb, value @ Datum::Json(_)) => Exact(value),
         (DataType::Enum(_), value @ Datum::Int(_)) => Exact(value),
+        (DataType::Composite(_), value @ Datum::Array(_)) => Exact(value),
         _ => Unusable,
     }
 }

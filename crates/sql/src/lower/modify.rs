@@ -12,7 +12,7 @@ use base::schema::triggers::Event;
 use base::schema::{Identity, Index, Table};
 use base::topology::Topology;
 use base::txn::{AccessSet, Statement};
-use base::{Datum, Row, SqlError};
+use base::{DataType, Datum, Row, SqlError};
 use sqlparser::ast;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -105,6 +105,8 @@ impl Lowering<'_> {
             let expr = if super::insert::is_default(value) {
                 self.defaults(table)?.swap_remove(number)
             } else {
+                let moment = crate::parse::moment(value, column.data_type);
+                let value = moment.as_ref().unwrap_or(value);
                 self.exprs(scope).assignment(value, &column.name, column.data_type)?
             };
             if bind::changes_per_row(&expr) {
@@ -267,12 +269,18 @@ pub fn refuse_generated(column: &base::schema::Column, value: &ast::Expr) -> Sql
         .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name)))
 }
 
-/// The column that an assignment names. Errors: 42703.
+/// The column that an assignment names. Errors: 42703; 0A000 for an attribute of a composite type.
 pub fn assigned_column<'t>(
     table: &'t Table,
     name: &ast::ObjectName,
 ) -> SqlResult<(usize, &'t base::schema::Column)> {
-    let column = names::parts(name)?.pop().expect("a name has a part");
+    let mut parts = names::parts(name)?;
+    let column = parts.pop().expect("a name has a part");
+    let row = parts.last().and_then(|row| table.column_named(row)).map(|row| &table.columns[row]);
+    if let Some(row) = row.filter(|row| !row.hidden && matches!(row.data_type, DataType::Composite(_))) {
+        let told = format!("assigning attribute \"{column}\" of column \"{}\"", row.name);
+        return Err(SqlError::unsupported(told).hint("Assign the whole row: SET c = ROW(…)."));
+    }
     match table.column_named(&column).filter(|c| !table.columns[*c].hidden) {
         Some(number) => Ok((number, &table.columns[number])),
         None => {

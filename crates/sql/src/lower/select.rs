@@ -97,8 +97,7 @@ impl Lowering<'_> {
         let ast::TableFactor::Table { name, alias, args: None, sample: None, .. } = &from.relation else {
             return Err(Refusal::TooRich);
         };
-        // Tables of the system catalog are not ours to find.
-        let Ok(table) = self.table(name) else { return Err(Refusal::TooRich) };
+        let table = self.stored_table(name)?;
         if alias.as_ref().is_some_and(|a| !a.columns.is_empty()) {
             return Err(Refusal::TooRich);
         }

@@ -6,10 +6,12 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 /// The tokens with
 /// - `EXCLUDE NO OTHERS` of a window's frame and `COLLATE "C"` behind a cast as nothing: there is no other order of texts;
 /// - `interval(0) '1.5 s'` as `'1.5 s'::interval(0)`: the parser forgets the number;
-/// - RESET SESSION AUTHORIZATION as SET SESSION AUTHORIZATION DEFAULT.
+/// - RESET SESSION AUTHORIZATION as SET SESSION AUTHORIZATION DEFAULT, and RESET TIME ZONE as RESET timezone;
+/// - SET LOCAL SESSION AUTHORIZATION and SET SESSION SESSION AUTHORIZATION with the first of the words alone.
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is_about =
-        |t: &TokenWithSpan| ["exclude", "collate", "authorization", "interval"].iter().any(|w| is_word(t, w));
+    let is_about = |t: &TokenWithSpan| {
+        ["exclude", "collate", "authorization", "interval", "zone"].iter().any(|w| is_word(t, w))
+    };
     if !tokens.iter().any(is_about) {
         return tokens;
     }
@@ -35,15 +37,11 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             rest = &behind[length..];
             continue;
         }
-        match words(&["session", "authorization"]).filter(|_| is_word(token, "reset")) {
-            Some(length) => {
+        match authorization(token, behind) {
+            Some((said, length)) => {
                 let put = |token| TokenWithSpan { token, span: rest[0].span };
-                made.push(put(Token::make_word("SET", None)));
-                made.extend_from_slice(&behind[..length]);
-                made.extend([
-                    put(Token::Whitespace(Whitespace::Space)),
-                    put(Token::make_word("DEFAULT", None)),
-                ]);
+                let blank = || put(Token::Whitespace(Whitespace::Space));
+                made.extend(said.iter().flat_map(|word| [put(Token::make_word(word, None)), blank()]));
                 rest = &behind[length..];
             }
             None => {
@@ -53,6 +51,22 @@ pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     made
+}
+
+/// What is said of whom a session acts as, or of its time zone, in the words that the parser takes, and how many tokens
+/// behind the first said it.
+fn authorization(
+    first: &TokenWithSpan,
+    behind: &[TokenWithSpan],
+) -> Option<(&'static [&'static str], usize)> {
+    const FORMS: &[(&str, &[&str], &[&str])] = &[
+        ("reset", &["session", "authorization"], &["SET", "SESSION", "AUTHORIZATION", "DEFAULT"]),
+        ("reset", &["time", "zone"], &["RESET", "timezone"]),
+        ("set", &["local", "session", "authorization"], &["SET", "LOCAL", "AUTHORIZATION"]),
+        ("set", &["session", "session", "authorization"], &["SET", "SESSION", "AUTHORIZATION"]),
+    ];
+    let mut forms = FORMS.iter().filter(|(word, ..)| is_word(first, word));
+    forms.find_map(|(_, words, said)| Some((*said, length_of(behind, words)?)))
 }
 
 /// How many tokens these words take at the beginning, with the blanks before each of them.
@@ -127,6 +141,13 @@ mod tests {
             "SELECT '1.26 s'::INTERVAL(1), INTERVAL '1 s'"
         );
         assert_eq!(read("reset  session authorization"), read("set session authorization default"));
+        assert_eq!(read("reset time zone"), "RESET timezone");
+        for (sql, plain) in [
+            ("set local session authorization a", "set local authorization a"),
+            ("set session session authorization 'b'", "set session authorization 'b'"),
+        ] {
+            assert_eq!(crate::parse::parse(sql).unwrap(), crate::parse::parse(plain).unwrap());
+        }
         assert!(crate::parse::parse("select a::text collate other").is_err());
     }
 

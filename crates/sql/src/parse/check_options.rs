@@ -2,31 +2,9 @@
 //! `CREATE VIEW v WITH (check_option = 'local') AS …`.
 
 use super::constraints::is_word;
-use sqlparser::ast::{CreateTableOptions, Expr, SqlOption, Value};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 const CHECK_OPTION: &str = "check_option";
-
-/// The check option among a view's options, in small letters; `None`: there are others.
-pub fn check_option(options: &CreateTableOptions) -> Option<Option<String>> {
-    let options = match options {
-        CreateTableOptions::None => return Some(None),
-        CreateTableOptions::With(options) => options,
-        _ => return None,
-    };
-    let [SqlOption::KeyValue { key, value }] = options.as_slice() else { return None };
-    if !key.value.eq_ignore_ascii_case(CHECK_OPTION) {
-        return None;
-    }
-    match value {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(Some(text.to_lowercase())),
-            _ => None,
-        },
-        Expr::Identifier(name) => Some(Some(name.value.to_lowercase())),
-        _ => None,
-    }
-}
 
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !tokens.iter().any(|t| is_word(t, "option")) {
@@ -70,10 +48,15 @@ fn moved(statement: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     })?;
     let span = statement[words[with]].span;
     let put = |token: Token| TokenWithSpan { token, span };
-    let mut made = statement[..words[query]].to_vec();
+    // Behind other options it is one more.
+    let options = options_before(statement, &words[..query]);
+    let end_of_head = if options { words[query - 1] } else { words[query] };
+    let mut made = statement[..end_of_head].to_vec();
+    match options {
+        true => made.push(put(Token::Comma)),
+        false => made.extend([put(Token::make_keyword("WITH")), put(Token::LParen)]),
+    }
     made.extend([
-        put(Token::make_keyword("WITH")),
-        put(Token::LParen),
         put(Token::make_word(CHECK_OPTION, None)),
         put(Token::Eq),
         put(Token::SingleQuotedString(kind.into())),
@@ -85,19 +68,40 @@ fn moved(statement: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     Some(made)
 }
 
+/// Whether words end with `WITH (…)`.
+fn options_before(statement: &[TokenWithSpan], words: &[usize]) -> bool {
+    let token = |nth: usize| &statement[words[nth]];
+    let Some(last) = words.len().checked_sub(1) else { return false };
+    if token(last).token != Token::RParen {
+        return false;
+    }
+    let open = (0..last).rev().find(|nth| token(*nth).token == Token::LParen);
+    open.is_some_and(|open| open > 0 && is_word(token(open - 1), "with"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use sqlparser::ast::Statement;
+    use crate::parse::said_options;
+    use sqlparser::ast::{CreateTableOptions, Statement};
 
     #[test]
     fn a_check_option_is_an_option() {
         let of = |sql: &str| match crate::parse::parse(sql).unwrap().pop() {
-            Some(Statement::CreateView(create)) => (check_option(&create.options), create.query.to_string()),
+            Some(Statement::CreateView(create)) => {
+                let options = match &create.options {
+                    CreateTableOptions::With(options) => said_options(options),
+                    _ => Vec::new(),
+                };
+                (options, create.query.to_string())
+            }
             other => panic!("{other:?}"),
         };
         let query = "SELECT (1) AS a FROM t".to_string();
-        let found = |option: Option<&str>| (Some(option.map(String::from)), query.clone());
+        let said = |name: &str, value: &str| (name.to_string(), Some(value.to_string()));
+        let found = |option: Option<&str>| {
+            let options = option.map(|option| said("check_option", option));
+            (options.into_iter().collect::<Vec<_>>(), query.clone())
+        };
         assert_eq!(
             of("create view v (a) as select (1) as a from t with check option"),
             found(Some("cascaded"))
@@ -108,9 +112,12 @@ mod tests {
         );
         assert_eq!(
             of("create view v with (check_option = LOCAL) as select (1) as a from t"),
-            found(Some("local"))
+            found(Some("LOCAL"))
         );
         assert_eq!(of("create view v as select (1) as a from t"), found(None));
-        assert_eq!(of("create view v with (security_barrier = true) as select (1) as a from t").0, None);
+        assert_eq!(
+            of("create view v with (security_barrier) as select (1) as a from t with check option").0,
+            [said("security_barrier", "true"), said("check_option", "cascaded")]
+        );
     }
 }

@@ -10,12 +10,13 @@
 use crate::interrupt;
 use base::SqlError;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    Ident, ObjectName, UnaryOperator,
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, UnaryOperator,
 };
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 use std::any::TypeId;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -140,8 +141,28 @@ impl BoundedDialect {
     }
 }
 
+/// `cidr '10/8'` of a type whose name the parser takes for one of a column, as the cast that it is.
+fn typed_text(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    const TYPES: &[&str] = &["cidr", "inet", "macaddr", "macaddr8"];
+    let Token::Word(word) = &parser.peek_token_ref().token else { return None };
+    let is_type =
+        word.quote_style.is_none() && TYPES.iter().any(|name| word.value.eq_ignore_ascii_case(name));
+    if !is_type || !matches!(parser.peek_nth_token_ref(1).token, Token::SingleQuotedString(_)) {
+        return None;
+    }
+    let name = Ident::new(word.value.to_lowercase());
+    parser.advance_token();
+    Some(parser.parse_value().map(|value| Expr::Cast {
+        kind: CastKind::DoubleColon,
+        expr: Box::new(Expr::Value(value)),
+        data_type: DataType::Custom(ObjectName::from(vec![name]), Vec::new()),
+        array: false,
+        format: None,
+    }))
+}
+
 /// A function of values.
-fn call(name: &str, arguments: impl Iterator<Item = Expr>) -> Expr {
+pub(super) fn call(name: &str, arguments: impl Iterator<Item = Expr>) -> Expr {
     let args = arguments.map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect();
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(name)]),
@@ -175,9 +196,9 @@ impl Dialect for BoundedDialect {
     }
 
     // Asked wherever an expression, a query or a table begins.
-    fn parse_prefix(&self, _: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         self.step();
-        None
+        typed_text(parser)
     }
     /// `a [NOT] BETWEEN SYMMETRIC b AND c` and `(a, b) OVERLAPS (c, d)` as well. The right side of IS DISTINCT FROM ends before AND and OR; the parser's own reading takes all that follows.
     fn parse_infix(
@@ -223,6 +244,10 @@ impl Dialect for BoundedDialect {
     /// `json_object('a': 1)` wants, and it reads each argument twice.
     fn supports_named_fn_args_with_expr_name(&self) -> bool {
         false
+    }
+    /// `f(name := value)`, which PostgreSQL reads beside `f(name => value)`.
+    fn supports_named_fn_args_with_assignment_operator(&self) -> bool {
+        true
     }
 
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {

@@ -1,5 +1,5 @@
 //! `REINDEX [(options)] {INDEX | TABLE | SCHEMA | DATABASE | SYSTEM} [CONCURRENTLY] name`, which the parser does not know, as
-//! a VACUUM of a name whose first part says so.
+//! a VACUUM of a name whose first part says so, and `CLUSTER [VERBOSE] [name [USING index]]` likewise.
 //!
 //! KEEPS: a text that does not begin so is left as it is.
 
@@ -9,6 +9,9 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Begins the first part of the name.
 const MARK: &str = "\u{f8ff}reindex ";
+
+/// Begins the first part of the name in a CLUSTER; the name of the index follows.
+const CLUSTER: &str = "\u{f8ff}cluster ";
 
 /// What is to be indexed anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,14 @@ pub struct Reindex {
     pub name: ObjectName,
 }
 
+/// A CLUSTER.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    /// `None`: all tables that have been clustered before.
+    pub table: Option<ObjectName>,
+    pub index: Option<String>,
+}
+
 impl Indexed {
     pub fn word(self) -> &'static str {
         WORDS.iter().find(|(_, what)| *what == self).map(|(word, _)| *word).expect("all are listed")
@@ -44,12 +55,12 @@ impl Indexed {
 
 /// The tokens with such statements in a form that the parser knows.
 pub(super) fn known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !tokens.iter().any(|t| is_word(t, "reindex")) {
+    if !tokens.iter().any(|t| is_word(t, "reindex") || is_word(t, "cluster")) {
         return tokens;
     }
     let mut made = Vec::with_capacity(tokens.len());
     for statement in tokens.split_inclusive(|t| matches!(t.token, Token::SemiColon)) {
-        match marked(statement) {
+        match marked(statement).or_else(|| clustered(statement)) {
             Some(statement) => made.extend(statement),
             None => made.extend_from_slice(statement),
         }
@@ -97,6 +108,58 @@ fn marked(statement: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     Some(made)
 }
 
+/// A CLUSTER as a VACUUM; `None` if it is another statement.
+fn clustered(statement: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
+    let is_end = |t: &TokenWithSpan| matches!(t.token, Token::SemiColon | Token::EOF);
+    let end = statement.iter().position(is_end).unwrap_or(statement.len());
+    let said = statement[..end].iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
+    let words: Vec<&TokenWithSpan> = said.collect();
+    let (first, mut rest) = words.split_first()?;
+    if !is_word(first, "cluster") {
+        return None;
+    }
+    if rest.first().is_some_and(|t| matches!(t.token, Token::LParen)) {
+        let close = rest.iter().position(|t| matches!(t.token, Token::RParen))?;
+        rest = &rest[close + 1..];
+    } else if rest.first().is_some_and(|t| is_word(t, "verbose")) {
+        rest = &rest[1..];
+    }
+    let at = rest.iter().position(|t| is_word(t, "using") || is_word(t, "on"));
+    let (name, index) = match at.map(|at| (&rest[..at], rest[at], &rest[at + 1..])) {
+        None => (rest, None),
+        Some((name, word, [index])) if is_word(word, "using") => (name, Some(*index)),
+        // As it was said before there was USING.
+        Some(([index], word, name)) if is_word(word, "on") => (name, Some(*index)),
+        Some(_) => return None,
+    };
+    let index = match index.map(|t| &t.token) {
+        None => String::new(),
+        Some(Token::Word(word)) if word.quote_style.is_some() => word.value.clone(),
+        Some(Token::Word(word)) => word.value.to_lowercase(),
+        Some(_) => return None,
+    };
+    let at = |token| TokenWithSpan { token, span: first.span };
+    let mut made = vec![
+        at(Token::make_word("VACUUM", None)),
+        at(Token::Whitespace(super::Whitespace::Space)),
+        at(Token::make_word(&format!("{CLUSTER}{index}"), Some('"'))),
+    ];
+    if !name.is_empty() {
+        made.push(at(Token::Period));
+        made.extend(name.iter().map(|t| (*t).clone()));
+    }
+    made.extend_from_slice(&statement[end..]);
+    Some(made)
+}
+
+/// The CLUSTER that the name of a VACUUM stands for.
+pub fn cluster(name: &ObjectName) -> Option<Cluster> {
+    let (first, rest) = name.0.split_first()?;
+    let index = first.as_ident()?.value.strip_prefix(CLUSTER)?;
+    let table = (!rest.is_empty()).then(|| ObjectName(rest.to_vec()));
+    Some(Cluster { table, index: Some(index.to_string()).filter(|index| !index.is_empty()) })
+}
+
 /// The REINDEX that the name of a VACUUM stands for.
 pub fn reindex(name: &ObjectName) -> Option<Reindex> {
     let (first, rest) = name.0.split_first()?;
@@ -115,6 +178,25 @@ mod tests {
     use super::*;
     use crate::parse::parse;
     use sqlparser::ast::Statement;
+
+    #[test]
+    fn a_cluster_is_read() {
+        for (sql, table, index) in [
+            ("CLUSTER", None, None),
+            ("cluster verbose;", None, None),
+            ("cluster s.\"T\"", Some("s.\"T\""), None),
+            ("cluster (verbose) t using \"I\";", Some("t"), Some("I")),
+            ("cluster I on s.t", Some("s.t"), Some("i")),
+        ] {
+            let Some(Statement::Vacuum(vacuum)) = parse(sql).unwrap().pop() else { panic!("{sql}") };
+            let found = cluster(&vacuum.table_name.unwrap()).unwrap();
+            assert_eq!(found.table.map(|table| table.to_string()).as_deref(), table, "{sql}");
+            assert_eq!(found.index.as_deref(), index, "{sql}");
+        }
+        for sql in ["cluster t using", "cluster t using i j", "cluster 5"] {
+            assert!(parse(sql).is_err(), "{sql}");
+        }
+    }
 
     #[test]
     fn a_reindex_is_read_with_its_options() {

@@ -7,8 +7,16 @@ use crate::walk::{self, NodeMut};
 use sqlparser::ast::{AccessExpr, Expr, Ident};
 use std::ops::ControlFlow;
 
+/// What the parser makes of subscripts and attributes in a text becomes what they mean.
+pub(super) fn settle<N: NodeMut + ?Sized>(sql: &str, node: &mut N) {
+    if sql.contains('[') {
+        with_whole_names(node);
+    }
+    super::attributes::as_calls(sql, node);
+}
+
 /// Puts such names together.
-pub(super) fn with_whole_names<N: NodeMut + ?Sized>(node: &mut N) {
+fn with_whole_names<N: NodeMut + ?Sized>(node: &mut N) {
     let _: ControlFlow<()> = walk::expressions_mut(node, |e| {
         if let Expr::CompoundFieldAccess { root, access_chain } = e
             && let Expr::Identifier(first) = root.as_ref()

@@ -6,7 +6,7 @@ use super::routines::written::{Read, expect, literal, parsed, takes, unexpected}
 use super::routines::{carried_by, carry};
 use crate::names;
 use base::error::SqlResult;
-use base::schema::triggers::{Event, Level};
+use base::schema::triggers::{Event, Level, Transitions};
 use sqlparser::ast::{Expr, ObjectName, Statement};
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -31,8 +31,9 @@ pub struct CreateTrigger {
     pub timing: Timing,
     pub events: Vec<WrittenEvent>,
     pub table: ObjectName,
-    /// It names transition tables.
-    pub has_transitions: bool,
+    pub transitions: Transitions,
+    /// REFERENCING names rows, not tables.
+    pub names_rows: bool,
     pub level: Level,
     pub condition: Option<Expr>,
     pub function: ObjectName,
@@ -144,7 +145,7 @@ fn create(parser: &mut Parser<'_>) -> Read<CreateTrigger> {
     if is_constraint {
         characteristics(parser)?;
     }
-    let has_transitions = transitions(parser)?;
+    let (transitions, names_rows) = transitions(parser)?;
     let level = level(parser)?;
     let condition = match takes(parser, &["when"]) {
         false => None,
@@ -176,7 +177,8 @@ fn create(parser: &mut Parser<'_>) -> Read<CreateTrigger> {
         timing,
         events,
         table,
-        has_transitions,
+        transitions,
+        names_rows,
         level,
         condition,
         function,
@@ -224,26 +226,33 @@ fn characteristics(parser: &mut Parser<'_>) -> Read<()> {
     Ok(())
 }
 
-/// Takes `REFERENCING …`; whether it was there.
-fn transitions(parser: &mut Parser<'_>) -> Read<bool> {
+/// Takes `REFERENCING …`: the tables that it names, and whether it names rows.
+fn transitions(parser: &mut Parser<'_>) -> Read<(Transitions, bool)> {
+    let (mut named, mut names_rows) = (Transitions::default(), false);
     if !takes(parser, &["referencing"]) {
-        return Ok(false);
+        return Ok((named, names_rows));
     }
     loop {
-        if !takes(parser, &["old"]) {
+        let is_old = takes(parser, &["old"]);
+        if !is_old {
             expect(parser, &["new"])?;
         }
         if !takes(parser, &["table"]) {
             expect(parser, &["row"])?;
+            names_rows = true;
         }
         let _ = takes(parser, &["as"]);
-        identifier(parser)?;
+        let name = identifier(parser)?;
+        let place = if is_old { &mut named.old } else { &mut named.new };
+        if place.replace(name).is_some() {
+            return unexpected(parser);
+        }
         let is_over = |parser: &mut Parser<'_>| match &parser.peek_token().token {
             Token::Word(word) => !["old", "new"].contains(&word.value.to_lowercase().as_str()),
             _ => true,
         };
         if is_over(parser) {
-            return Ok(true);
+            return Ok((named, names_rows));
         }
     }
 }
@@ -290,7 +299,7 @@ mod tests {
         let [TriggerStatement::Create(first), TriggerStatement::Create(second)] = all.as_slice() else {
             panic!("{all:?}")
         };
-        assert!(first.or_replace && !first.is_constraint && !first.has_transitions);
+        assert!(first.or_replace && !first.is_constraint && first.transitions.is_empty());
         assert_eq!((first.name.as_str(), first.timing, first.level), ("T", Timing::Before, Level::Row));
         let events: Vec<Event> = first.events.iter().map(|event| event.event).collect();
         assert_eq!(events, [Event::Insert, Event::Update, Event::Delete]);
@@ -319,7 +328,8 @@ mod tests {
              create trigger r after update on t referencing old table as o new table as n for each statement execute function f()",
         );
         assert!(matches!(&all[0], TriggerStatement::Create(create) if create.is_constraint));
-        assert!(matches!(&all[1], TriggerStatement::Create(create) if create.has_transitions));
+        assert!(matches!(&all[1], TriggerStatement::Create(create)
+            if create.transitions.old.as_deref() == Some("o") && create.transitions.new.as_deref() == Some("n")));
         for sql in [
             "create trigger t before select on t execute function f()",
             "create trigger t before insert execute function f()",

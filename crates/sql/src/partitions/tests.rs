@@ -25,6 +25,7 @@ fn part(id: u32, parent: u32, bound: Bound, divides: Option<Arc<Partitioning>>) 
         uses: Default::default(),
         check_option: CheckOption::Cascaded,
         partition: Some(Partition { parent: TableId(parent), bound }),
+        security: Default::default(),
     }
 }
 

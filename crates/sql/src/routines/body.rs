@@ -1,5 +1,6 @@
 //! The body of a function in SQL: its statements, in which the names of arguments have become `$1, $2, …`.
 
+pub use super::inferred::is_untyped;
 use super::records;
 use super::scopes::{Lookup, Scopes};
 use crate::lower::output_name;
@@ -160,22 +161,6 @@ pub fn expression(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. } => Some(e),
         _ => None,
-    }
-}
-
-/// Whether an expression is a literal that takes any type.
-pub fn is_untyped(e: &Expr) -> bool {
-    match e {
-        Expr::Nested(e) => is_untyped(e),
-        Expr::Value(value) => matches!(
-            value.value,
-            Value::SingleQuotedString(_)
-                | Value::EscapedStringLiteral(_)
-                | Value::DollarQuotedString(_)
-                | Value::UnicodeStringLiteral(_)
-                | Value::Null
-        ),
-        _ => false,
     }
 }
 

@@ -12,6 +12,7 @@ mod aggregates;
 mod definer;
 mod rows;
 
+pub use super::cast;
 use super::places;
 use super::resolve::{Inferred, Resolved, Types, infer, named, resolve, unfit};
 use super::scopes::{Lookup, Scopes};
@@ -25,6 +26,7 @@ use base::TableId;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::{Object, Privileges};
 use base::routines::{Language, ResultOf, Routine, TypeOf};
+pub(super) use rows::reads_columns;
 use sqlparser::ast::{
     self, Expr, FromTable, FunctionArg, FunctionArguments, ObjectName, Query, Select, SelectItem, Statement,
     TableFactor, TableWithJoins, UpdateTableFromKind, VisitorMut,
@@ -80,7 +82,8 @@ pub fn calls_some(lookup: Lookup<'_>, node: &(impl walk::Node + ?Sized)) -> bool
 /// Errors: 42501 for a function that the role may not call.
 pub fn permit(check: &Check<'_>, routine: &Routine) -> SqlResult<()> {
     let may = |object: &Object, wanted| check.catalog.roles.may(check.standing, object, wanted);
-    if !may(&Object::Schema(routine.schema.clone()), Privileges::USAGE) {
+    let is_temporary = crate::temporary::is_temporary(&routine.schema);
+    if !is_temporary && !may(&Object::Schema(routine.schema.clone()), Privileges::USAGE) {
         return Err(denied("schema", &routine.schema));
     }
     match may(&Object::Relation(routine.id), Privileges::EXECUTE) {
@@ -164,7 +167,8 @@ impl<'a, 's> Expansion<'a, 's> {
         Lookup { catalog: check.catalog, search_path: check.search_path, database: check.database }
     }
     fn types(&self) -> Types<'_> {
-        Types { lookup: self.lookup(), scopes: &self.scopes, parameters: self.parameters }
+        let is_body = self.depth > 0;
+        Types { lookup: self.lookup(), scopes: &self.scopes, parameters: self.parameters, is_body }
     }
 
     /// Columns are called as the function, whatever stands in its place.
@@ -231,11 +235,11 @@ impl<'a, 's> Expansion<'a, 's> {
         aggregates::refuse_star(function, &routine.name)?;
         refuse_kind(self.check.catalog, function, &routine)?;
         match routine.result {
-            ResultOf::SetOf(_) | ResultOf::SetOfRows(_) | ResultOf::Table(_) => {
+            _ if routine.is_set() => {
                 return Err(SqlError::unsupported("a set-returning function in a list beside other values")
                     .hint(format!("Write it in FROM: … CROSS JOIN LATERAL {}(…).", routine.name)));
             }
-            ResultOf::RowOf(_) | ResultOf::Record(_) => {
+            ResultOf::RowOf(_) | ResultOf::Record(_) | ResultOf::OpenRecord => {
                 return Err(SqlError::unsupported("a row as a value")
                     .hint(format!("Write SELECT … FROM {}(…).", routine.name)));
             }
@@ -266,7 +270,7 @@ impl<'a, 's> Expansion<'a, 's> {
         let own = owner.as_ref().map(|standing| Check { standing, ..*self.check });
         let check = own.as_ref().unwrap_or(self.check);
         check.statement(&statement)?;
-        let parameters = ParameterTypes(routine.types().map(|of| Some(of.data_type)).collect());
+        let parameters = ParameterTypes(routine.types().map(TypeOf::known).collect());
         expand_within(check, &parameters, &mut statement, self.spent, self.depth + 1)?;
         if own.is_some() {
             self.spent.tables.extend(definer::tables(lookup, routine, &statement)?);
@@ -280,13 +284,14 @@ impl<'a, 's> Expansion<'a, 's> {
     /// A body in the place of a value.
     fn scalar(&mut self, query: Query, call: &Resolved, of: TypeOf) -> SqlResult<Expr> {
         let routine = &call.routine;
-        let parameters = ParameterTypes(routine.types().map(|of| Some(of.data_type)).collect());
+        let parameters = ParameterTypes(routine.types().map(TypeOf::known).collect());
         let mut bound = self.arguments(call)?;
         let is_plain = places::plain(&query);
         let mut value = match is_plain {
             Some(e) => {
                 let nothing = Scopes::default();
-                let types = Types { lookup: self.lookup(), scopes: &nothing, parameters: &parameters };
+                let (lookup, parameters) = (self.lookup(), &parameters);
+                let types = Types { lookup, scopes: &nothing, parameters, is_body: true };
                 let inferred = infer(types, e);
                 self.typed(e.clone(), inferred, of)?
             }
@@ -377,20 +382,13 @@ pub fn columns(catalog: &base::schema::Catalog, routine: &Routine) -> Vec<(Strin
             let columns = shape.into_iter().flat_map(|shape| shape.visible_columns());
             columns.map(|(_, column)| (column.name.clone(), column.data_type.into())).collect()
         }
-        ResultOf::Void | ResultOf::Procedure | ResultOf::Trigger => Vec::new(),
+        // A call says which columns a record has that is open.
+        ResultOf::OpenRecord
+        | ResultOf::SetOfOpenRecords
+        | ResultOf::Void
+        | ResultOf::Procedure
+        | ResultOf::Trigger => Vec::new(),
     }
-}
-
-/// An expression as a value of a type.
-pub fn cast(catalog: &base::schema::Catalog, e: Expr, of: TypeOf) -> SqlResult<Expr> {
-    let name = match of.domain.and_then(|id| catalog.types.domains.get(&id)) {
-        Some(domain) => domain.qualified_name(),
-        None => super::written_type(of.data_type),
-    };
-    let mut made = crate::parse::parse_expr(&format!("CAST(NULL AS {name})"))?;
-    let Expr::Cast { expr, .. } = &mut made else { return Err(SqlError::internal("this text is a cast")) };
-    **expr = e;
-    Ok(made)
 }
 
 /// Whether an aggregate would be one of the body's own query.

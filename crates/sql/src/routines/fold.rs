@@ -26,11 +26,11 @@ const CALLED_ON_NULL: [&str; 5] = ["array_append", "array_prepend", "array_cat",
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fold {
     pub state: DataType,
-    /// Type of the values; `None`: the aggregate has no argument.
-    pub argument: Option<DataType>,
+    /// Types of the arguments.
+    pub arguments: Vec<DataType>,
     initial: Datum,
     is_strict: bool,
-    /// The next state, over a row of the state and the value.
+    /// The next state, over a row of the state and a value for each argument.
     next: Expr,
 }
 
@@ -51,13 +51,13 @@ impl Fold {
                 .hint("Write SFUNC in SQL, as one SELECT of an expression over its arguments.")
         };
         let lookup = Lookup { catalog, search_path, database };
-        let argument = routine.types().next();
-        let text = transition(catalog, aggregate, routine, ["state", "argument"]);
+        let arguments: Vec<DataType> = routine.types().map(|of| of.data_type).collect();
+        let text = transition(catalog, aggregate, routine);
         let mut next = crate::parse::parse_expr(&text)?;
         expand_kept(lookup, &mut next)?;
         let state = aggregate.state.data_type;
         let mut columns = vec![("state".to_string(), state)];
-        columns.extend(argument.map(|of| ("argument".to_string(), of.data_type)));
+        columns.extend(arguments.iter().enumerate().map(|(nth, of)| (argument_name(nth), *of)));
         let row = View::shape(routine.id, routine.schema.clone(), "row".into(), columns);
         let scope = Scope::table(&row, None);
         let mut parameters = ParameterTypes::default();
@@ -72,32 +72,36 @@ impl Fold {
             None => Datum::Null,
         };
         let is_strict = is_strict(catalog, &aggregate.transition);
-        Ok(Fold { state, argument: argument.map(|of| of.data_type), initial, is_strict, next })
+        Ok(Fold { state, arguments, initial, is_strict, next })
     }
 
-    /// The state after all of the values. Errors: those of the transition, 57014.
-    pub fn run(&self, values: &[Datum]) -> SqlResult<Datum> {
-        let mut row = [self.initial.clone(), Datum::Null];
+    /// The state after all rows, of which each list has the values of one argument; of an aggregate without arguments, one
+    /// list has something for each row. Errors: those of the transition, 57014.
+    pub fn run(&self, lists: &[&[Datum]]) -> SqlResult<Datum> {
+        let mut row = vec![Datum::Null; 1 + self.arguments.len()];
+        row[0] = self.initial.clone();
         let mut begins_with_value = self.is_strict && self.initial.is_null();
-        for (nth, value) in values.iter().enumerate() {
+        let rows = lists.iter().map(|list| list.len()).min().unwrap_or(0);
+        for nth in 0..rows {
             if nth % VALUES_A_TURN == VALUES_A_TURN - 1 {
                 crate::interrupt::check()?;
             }
-            if self.is_strict && self.argument.is_some() && value.is_null() {
+            for (place, list) in row[1..].iter_mut().zip(lists) {
+                *place = list[nth].clone();
+            }
+            if self.is_strict && row[1..].iter().any(Datum::is_null) {
                 continue;
             }
             if std::mem::take(&mut begins_with_value) {
-                row[0] = value.clone();
+                row[0] = row.get(1).cloned().unwrap_or_default();
                 continue;
             }
             if self.is_strict && row[0].is_null() {
                 continue;
             }
-            row[1] = value.clone();
             row[0] = self.next.eval(&row)?;
         }
-        let [state, _] = row;
-        Ok(state)
+        Ok(row.swap_remove(0))
     }
 }
 
@@ -117,11 +121,16 @@ pub fn is_strict(catalog: &Catalog, function: &FunctionName) -> bool {
     }
 }
 
-/// The call of SFUNC over expressions for the state and for the argument.
-pub fn transition(catalog: &Catalog, aggregate: &Aggregate, routine: &Routine, over: [&str; 2]) -> String {
-    let types = std::iter::once(aggregate.state).chain(routine.types());
-    let typed = |(e, of): (&str, TypeOf)| format!("CAST({e} AS {})", super::written_type(of.data_type));
-    let arguments: Vec<String> = over.into_iter().zip(types).map(typed).collect();
+/// What the value of an argument is called in [`transition`].
+fn argument_name(nth: usize) -> String {
+    format!("argument{}", nth + 1)
+}
+
+/// The call of SFUNC over `state`, `argument1`, `argument2`, ….
+pub fn transition(catalog: &Catalog, aggregate: &Aggregate, routine: &Routine) -> String {
+    let typed = |e: &str, of: TypeOf| format!("CAST({e} AS {})", super::written_type(of.data_type));
+    let mut arguments = vec![typed("state", aggregate.state)];
+    arguments.extend(routine.types().enumerate().map(|(nth, of)| typed(&argument_name(nth), of)));
     call(catalog, &aggregate.transition, &arguments)
 }
 
@@ -134,23 +143,24 @@ mod tests {
     fn sum(initial: Datum, is_strict: bool) -> Fold {
         let next = Expr::binary(BinaryOperator::Add, Expr::Column(0), Expr::Column(1));
         let int = DataType::Integer;
-        Fold { state: int, argument: Some(int), initial, is_strict, next }
+        Fold { state: int, arguments: vec![int], initial, is_strict, next }
     }
 
     #[test]
     fn a_strict_transition_begins_with_the_first_value_and_passes_nulls() {
         let values = [Datum::Null, Datum::Int(1), Datum::Null, Datum::Int(5)];
-        assert_eq!(sum(Datum::Null, true).run(&values).unwrap(), Datum::Int(6));
-        assert_eq!(sum(Datum::Int(10), true).run(&values).unwrap(), Datum::Int(16));
-        assert_eq!(sum(Datum::Int(10), false).run(&values).unwrap(), Datum::Null);
-        assert_eq!(sum(Datum::Int(10), true).run(&[]).unwrap(), Datum::Int(10));
-        assert_eq!(sum(Datum::Null, true).run(&[]).unwrap(), Datum::Null);
+        assert_eq!(sum(Datum::Null, true).run(&[&values]).unwrap(), Datum::Int(6));
+        assert_eq!(sum(Datum::Int(10), true).run(&[&values]).unwrap(), Datum::Int(16));
+        assert_eq!(sum(Datum::Int(10), false).run(&[&values]).unwrap(), Datum::Null);
+        assert_eq!(sum(Datum::Int(10), true).run(&[&[]]).unwrap(), Datum::Int(10));
+        assert_eq!(sum(Datum::Null, true).run(&[&[]]).unwrap(), Datum::Null);
     }
 
     #[test]
     fn the_name_of_a_function_tells_the_aggregate() {
-        assert_eq!(aggregate_of(&name_of(TableId(7))), Some(TableId(7)));
-        assert_eq!(aggregate_of("\u{f8ff}fold x"), None);
-        assert!(name_of(TableId(7)).starts_with(crate::parse::OWN_NAMES));
+        assert_eq!(aggregate_of(&Catalog::default(), &name_of(TableId(7), &[])), None);
+        assert_eq!(aggregate_of(&Catalog::default(), "\u{f8ff}fold x"), None);
+        assert_eq!(name_of(TableId(7), &[]), "\u{f8ff}fold 7");
+        assert_eq!(name_of(TableId(7), &[DataType::Integer, DataType::Text]), "\u{f8ff}fold 7 integer, text");
     }
 }

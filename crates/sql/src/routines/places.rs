@@ -351,6 +351,26 @@ pub(super) fn set_from(outer: &mut Query, query: Query, alias: &str, names: &[St
     }
 }
 
+/// More rows than a query has. Rows of a subquery stay in their order where it has a limit.
+pub(super) const ALL_ROWS: &str = "4611686018427387903";
+
+/// The rows of a query with their numbers behind their columns.
+pub(super) fn numbered(mut query: Query) -> Query {
+    let is_sorted = query.order_by.is_some() && query.fetch.is_none();
+    let all = Some(Expr::Value(Value::Number(ALL_ROWS.into(), false).into()));
+    match &mut query.limit_clause {
+        none @ None if is_sorted => {
+            *none = Some(LimitClause::LimitOffset { limit: all, offset: None, limit_by: Vec::new() });
+        }
+        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) if is_sorted => *limit = all,
+        _ => {}
+    }
+    let rows = own("rows");
+    let mut outer = parsed(&format!("SELECT {rows}.*, row_number() OVER () AS ordinality"));
+    set_from(&mut outer, query, "rows", &[]);
+    outer
+}
+
 /// The items of a query's own list, if a cast of one is a cast of its values.
 pub(super) fn items_mut(query: &mut Query) -> Option<&mut Vec<SelectItem>> {
     let SetExpr::Select(select) = query.body.as_mut() else { return None };

@@ -1,31 +1,26 @@
 //! Which function a call means: by its name along the search path, the number of its arguments, and their types as far
 //! as the text tells them.
 
+pub use super::inferred::Inferred;
+use super::inferred::{array_of, elements, is_number, of_literal, together, wider};
+use super::polymorphic::{self, Pair};
 use super::scopes::{Lookup, Scopes};
 use super::{AMBIGUOUS, body, data_type_name};
 use crate::lower::scope::ParameterTypes;
 use crate::names;
+use crate::parse::{is_variadic, name_behind_variadic};
 use base::convert::{Castable, castable};
 use base::error::{SqlError, SqlResult, SqlState};
-use base::routines::{ResultOf, Routine};
+use base::routines::{ResultOf, Routine, TypeOf};
 use base::{DataType, SqlError as Error};
 use sqlparser::ast::{
-    self, BinaryOperator as Op, Expr, FunctionArg, FunctionArgExpr, ObjectName, UnaryOperator, Value,
+    self, BinaryOperator as Op, Expr, FunctionArg, FunctionArgExpr, ObjectName, UnaryOperator,
 };
 use std::sync::Arc;
 
-/// What is known of the type of an expression.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Inferred {
-    Known(DataType),
-    /// A literal or a parameter, which takes the type of what it meets.
-    Untyped,
-    /// The text does not tell.
-    Unknown,
-}
-
 /// A call with its arguments in the order of the parameters.
 pub struct Resolved {
+    /// With the types that the call decides, as far as the text tells them.
     pub routine: Arc<Routine>,
     pub arguments: Vec<Expr>,
 }
@@ -36,10 +31,26 @@ pub struct Types<'a> {
     pub lookup: Lookup<'a>,
     pub scopes: &'a Scopes,
     pub parameters: &'a ParameterTypes,
+    /// It is a body: an argument without a type is one whose type the call does not tell.
+    pub is_body: bool,
 }
 
-/// An argument with the name that it was given by.
-type Given = (Option<String>, Expr);
+/// An argument as it is given.
+struct Given {
+    name: Option<String>,
+    /// It stands behind VARIADIC.
+    is_variadic: bool,
+    value: Expr,
+}
+
+/// How the arguments of a call fit a routine.
+struct Fit<'c> {
+    routine: &'c Arc<Routine>,
+    /// The parameter of each argument.
+    places: Vec<usize>,
+    /// Arguments from the last parameter on are the elements of its array.
+    is_spread: bool,
+}
 
 /// The routine that a call means; `None` if none of a user's does, so that it may be a function of PostgreSQL's. Errors: 42883
 /// for arguments that none of a name with its schema takes, 42725 if several do.
@@ -52,49 +63,47 @@ pub fn resolve(
     if candidates.is_empty() {
         return Ok(None);
     }
+    refuse_behind_names(arguments)?;
     let Some(given) = arguments.iter().map(given).collect::<Option<Vec<Given>>>() else { return Ok(None) };
-    let inferred: Vec<Inferred> = given.iter().map(|(_, e)| infer(types, e)).collect();
-    let mut fitting: Vec<(&Arc<Routine>, Vec<usize>)> = Vec::new();
+    let inferred: Vec<Inferred> = given.iter().map(|given| infer(types, &given.value)).collect();
+    let mut fitting: Vec<Fit<'_>> = Vec::new();
     for routine in &candidates {
-        let Some(places) = places(routine, &given) else { continue };
-        let takes = |(at, of): (&usize, &Inferred)| may_take(*of, routine.parameters[*at].of.data_type);
-        let is_hidden = fitting.iter().any(|(other, _)| other.types().eq(routine.types()));
-        if places.iter().zip(&inferred).all(takes) && !is_hidden {
-            fitting.push((routine, places));
+        let Some(fit) = Fit::of(routine, &given) else { continue };
+        let pairs = fit.pairs(&inferred);
+        let takes = |(of, given): &Pair| of.any.is_some() || may_take(*given, of.data_type);
+        let is_hidden = fitting.iter().any(|other| other.routine.types().eq(routine.types()));
+        if pairs.iter().all(takes) && polymorphic::agree(&pairs) && !is_hidden {
+            fitting.push(fit);
         }
     }
-    let (routine, places) = match best(fitting, &inferred) {
+    let fit = match best(fitting, &inferred) {
         Ok(best) => best,
         // There may be one of PostgreSQL's own.
         Err(true) if name.0.len() == 1 => return Ok(None),
-        Err(is_none) => return Err(not_found(name, &inferred, is_none)),
+        Err(is_none) => return Err(not_found(name, &shown(&given, &inferred), is_none)),
     };
-    let mut ordered: Vec<Option<Expr>> = vec![None; routine.parameters.len()];
-    for (place, (_, e)) in places.into_iter().zip(given) {
-        ordered[place] = Some(e);
+    fit.resolved(types, given, &inferred).map(Some)
+}
+
+/// Errors: 42601 for an argument without a name behind one with a name.
+fn refuse_behind_names(arguments: &[FunctionArg]) -> SqlResult<()> {
+    let mut named = arguments.iter().skip_while(|argument| matches!(argument, FunctionArg::Unnamed(_)));
+    match named.any(|argument| matches!(argument, FunctionArg::Unnamed(_))) {
+        true => {
+            let told = "positional argument cannot follow named argument";
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, told))
+        }
+        false => Ok(()),
     }
-    let mut arguments = Vec::with_capacity(ordered.len());
-    for (argument, parameter) in ordered.into_iter().zip(&routine.parameters) {
-        arguments.push(match (argument, &parameter.default) {
-            (Some(e), _) => e,
-            (None, Some(default)) => {
-                let mut e = crate::parse::parse_expr(default)?;
-                super::kept::expand_kept(types.lookup, &mut e)?;
-                e
-            }
-            (None, None) => return Err(Error::internal("an argument without a value")),
-        });
-    }
-    Ok(Some(Resolved { routine: routine.clone(), arguments }))
 }
 
 /// What is wrong with a call that no routine of its name takes: 42883, should PostgreSQL have none either. `None`: no user
 /// has made one of the name.
 pub fn unfit(types: Types<'_>, name: &ObjectName, arguments: &[FunctionArg]) -> Option<SqlError> {
     named(types.lookup, name).first()?;
-    let given = arguments.iter().filter_map(given);
-    let inferred: Vec<Inferred> = given.map(|(_, e)| infer(types, &e)).collect();
-    Some(not_found(name, &inferred, true))
+    let given: Vec<Given> = arguments.iter().filter_map(given).collect();
+    let inferred: Vec<Inferred> = given.iter().map(|given| infer(types, &given.value)).collect();
+    Some(not_found(name, &shown(&given, &inferred), true))
 }
 
 /// Routines of a name along the search path.
@@ -103,43 +112,114 @@ pub fn named<'c>(lookup: Lookup<'c>, name: &ObjectName) -> Vec<&'c Arc<Routine>>
     let mut found = Vec::new();
     for schema in super::schemas(schema.as_ref(), lookup.search_path) {
         let all = lookup.catalog.routines.0.values();
-        found.extend(all.filter(|routine| routine.schema == *schema && routine.name == name));
+        found.extend(all.filter(|routine| routine.schema == schema && routine.name == name));
     }
     found
 }
 
 fn given(argument: &FunctionArg) -> Option<Given> {
+    let of = |name: Option<&ast::Ident>, value: &Expr| {
+        let is_variadic = name.is_some_and(is_variadic);
+        let name = match is_variadic {
+            true => name.and_then(name_behind_variadic).map(str::to_string),
+            false => name.map(names::fold),
+        };
+        Given { name, is_variadic, value: value.clone() }
+    };
     match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Some((None, e.clone())),
-        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(e), .. } => {
-            Some((Some(names::fold(name)), e.clone()))
-        }
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Some(of(None, e)),
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(e), .. } => Some(of(Some(name), e)),
         FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(e), .. } => {
-            Some((Some(names::fold(name)), e.clone()))
+            Some(of(Some(name), e))
         }
         _ => None,
     }
 }
 
-/// The parameter that each argument is for; `None` if a routine cannot be called so.
-fn places(routine: &Routine, given: &[Given]) -> Option<Vec<usize>> {
-    if given.len() > routine.parameters.len() {
-        return None;
-    }
-    let mut taken = vec![false; routine.parameters.len()];
-    let mut places = Vec::with_capacity(given.len());
-    for (at, (name, _)) in given.iter().enumerate() {
-        let place = match name {
-            None => at,
-            Some(name) => routine.parameters.iter().position(|p| p.name.as_ref() == Some(name))?,
-        };
-        if std::mem::replace(&mut taken[place], true) {
+impl<'c> Fit<'c> {
+    /// `None` if a routine cannot be called so.
+    fn of(routine: &'c Arc<Routine>, given: &[Given]) -> Option<Fit<'c>> {
+        let count = routine.parameters.len();
+        let is_marked = given.iter().any(|given| given.is_variadic);
+        let has_names = given.iter().any(|given| given.name.is_some());
+        if is_marked != routine.is_variadic && (is_marked || has_names) {
             return None;
         }
-        places.push(place);
+        let is_spread = routine.is_variadic && !is_marked && given.len() >= count;
+        if given.len() > count && !is_spread {
+            return None;
+        }
+        let mut taken = vec![false; count];
+        let mut places = Vec::with_capacity(given.len());
+        for (at, given) in given.iter().enumerate() {
+            let place = match &given.name {
+                None if is_spread => at.min(count - 1),
+                None => at,
+                Some(name) => routine.parameters.iter().position(|p| p.name.as_ref() == Some(name))?,
+            };
+            let is_element = is_spread && at >= count;
+            if std::mem::replace(&mut taken[place], true) && !is_element {
+                return None;
+            }
+            if given.is_variadic && place + 1 != count {
+                return None;
+            }
+            places.push(place);
+        }
+        let mut rest = routine.parameters.iter().zip(&taken).filter(|(_, is_taken)| !**is_taken);
+        let fits = rest.all(|(parameter, _)| parameter.default.is_some());
+        fits.then_some(Fit { routine, places, is_spread })
     }
-    let mut rest = routine.parameters.iter().zip(&taken).filter(|(_, is_taken)| !**is_taken);
-    rest.all(|(parameter, _)| parameter.default.is_some()).then_some(places)
+
+    /// What takes an argument.
+    fn wanted(&self, place: usize) -> TypeOf {
+        let of = self.routine.parameters[place].of;
+        match self.is_spread && place + 1 == self.routine.parameters.len() {
+            true => polymorphic::element_of(of),
+            false => of,
+        }
+    }
+
+    fn pairs(&self, inferred: &[Inferred]) -> Vec<Pair> {
+        self.places.iter().zip(inferred).map(|(place, of)| (self.wanted(*place), *of)).collect()
+    }
+
+    /// Arguments for all parameters. Errors: among others 42804 for types that nothing decides.
+    fn resolved(&self, types: Types<'_>, given: Vec<Given>, inferred: &[Inferred]) -> SqlResult<Resolved> {
+        let parameters = &self.routine.parameters;
+        let mut pairs = self.pairs(inferred);
+        let mut ordered: Vec<Option<Expr>> = vec![None; parameters.len()];
+        let mut open = vec![false; parameters.len()];
+        let mut elements = Vec::new();
+        for ((place, of), given) in self.places.iter().zip(inferred).zip(given) {
+            open[*place] |= *of == Inferred::Unknown;
+            match self.is_spread && place + 1 == parameters.len() {
+                true => elements.push(given.value),
+                false => ordered[*place] = Some(given.value),
+            }
+        }
+        if let (true, Some(last)) = (self.is_spread, ordered.last_mut()) {
+            *last = Some(Expr::Array(ast::Array { elem: elements, named: true }));
+        }
+        let mut arguments = Vec::with_capacity(ordered.len());
+        for ((argument, parameter), open) in ordered.into_iter().zip(parameters).zip(&mut open) {
+            arguments.push(match (argument, &parameter.default) {
+                (Some(e), _) => e,
+                (None, Some(default)) => {
+                    let mut e = crate::parse::parse_expr(default)?;
+                    super::kept::expand_kept(types.lookup, &mut e)?;
+                    let nothing = Scopes::default();
+                    let of = infer(Types { scopes: &nothing, ..types }, &e);
+                    *open = of == Inferred::Unknown;
+                    pairs.push((parameter.of, of));
+                    e
+                }
+                (None, None) => return Err(Error::internal("an argument without a value")),
+            });
+        }
+        let routine = polymorphic::settled(self.routine, &pairs, &open)?;
+        Ok(Resolved { routine, arguments })
+    }
 }
 
 fn may_take(of: Inferred, parameter: DataType) -> bool {
@@ -151,40 +231,37 @@ fn may_take(of: Inferred, parameter: DataType) -> bool {
 
 /// PostgreSQL's choice among those that fit: the most arguments of exactly the type; then what literals prefer. Errors:
 /// true if none fits.
-fn best<'c>(
-    mut fitting: Vec<(&'c Arc<Routine>, Vec<usize>)>,
-    inferred: &[Inferred],
-) -> Result<(&'c Arc<Routine>, Vec<usize>), bool> {
-    let exact = |(routine, places): &(&Arc<Routine>, Vec<usize>)| {
-        let is_exact = |(at, of): (&usize, &Inferred)| match of {
-            Inferred::Known(of) => super::unlimited(*of) == routine.parameters[*at].of.data_type,
+fn best<'c>(mut fitting: Vec<Fit<'c>>, inferred: &[Inferred]) -> Result<Fit<'c>, bool> {
+    let exact = |fit: &Fit<'_>| {
+        let is_exact = |(to, of): &Pair| match of {
+            Inferred::Known(of) => to.known() == Some(super::unlimited(*of)),
             _ => false,
         };
-        places.iter().zip(inferred).filter(|pair| is_exact(*pair)).count()
+        fit.pairs(inferred).iter().filter(|pair| is_exact(pair)).count()
     };
     let most = fitting.iter().map(exact).max().ok_or(true)?;
     fitting.retain(|candidate| exact(candidate) == most);
     if fitting.len() > 1 {
         // Types that PostgreSQL prefers within their category.
-        let preferred = |(routine, places): &(&Arc<Routine>, Vec<usize>)| {
-            let is_preferred = |(at, of): (&usize, &Inferred)| {
-                let to = routine.parameters[*at].of.data_type;
-                match of {
-                    Inferred::Known(of) => super::unlimited(*of) != to && is_preferred(to),
-                    // A literal is a text where it may be one.
-                    Inferred::Untyped => to == DataType::Text,
-                    Inferred::Unknown => false,
-                }
+        let preferred = |fit: &Fit<'_>| {
+            let is_preferred = |(to, of): &Pair| match (to.known(), of) {
+                (Some(to), Inferred::Known(of)) => super::unlimited(*of) != to && is_preferred(to),
+                // A literal is a text where it may be one.
+                (Some(to), Inferred::Untyped) => to == DataType::Text,
+                _ => false,
             };
-            places.iter().zip(inferred).filter(|pair| is_preferred(*pair)).count()
+            fit.pairs(inferred).iter().filter(|pair| is_preferred(pair)).count()
         };
         let most = fitting.iter().map(preferred).max().unwrap_or(0);
         fitting.retain(|candidate| preferred(candidate) == most);
     }
+    if fitting.len() > 1 && fitting.iter().any(|fit| !fit.is_spread) {
+        fitting.retain(|fit| !fit.is_spread);
+    }
     if fitting.len() > 1 {
         // One without defaults in use goes first.
-        let least = fitting.iter().map(|(routine, _)| routine.parameters.len()).min().unwrap_or(0);
-        fitting.retain(|(routine, _)| routine.parameters.len() == least);
+        let least = fitting.iter().map(|fit| fit.routine.parameters.len()).min().unwrap_or(0);
+        fitting.retain(|fit| fit.routine.parameters.len() == least);
     }
     match fitting.len() {
         1 => fitting.pop().ok_or(true),
@@ -197,13 +274,20 @@ fn is_preferred(data_type: DataType) -> bool {
     matches!(data_type, T::Double | T::Text | T::TimestampTz | T::Interval | T::Boolean)
 }
 
-fn not_found(name: &ObjectName, inferred: &[Inferred], is_none: bool) -> SqlError {
-    let shown = |of: &Inferred| match of {
-        Inferred::Known(of) => data_type_name(super::unlimited(*of)),
-        Inferred::Untyped | Inferred::Unknown => "unknown".into(),
+/// Types of arguments, with their names.
+fn shown(given: &[Given], inferred: &[Inferred]) -> String {
+    let shown = |(given, of): (&Given, &Inferred)| {
+        let of = match of {
+            Inferred::Known(of) => data_type_name(super::unlimited(*of)),
+            Inferred::Untyped | Inferred::Unknown => "unknown".into(),
+        };
+        given.name.as_ref().map_or(of.clone(), |name| format!("{name} => {of}"))
     };
-    let types: Vec<String> = inferred.iter().map(shown).collect();
-    let shown = format!("function {}({})", crate::parse::shown_name(name), types.join(", "));
+    given.iter().zip(inferred).map(shown).collect::<Vec<_>>().join(", ")
+}
+
+fn not_found(name: &ObjectName, types: &str, is_none: bool) -> SqlError {
+    let shown = format!("function {}({types})", crate::parse::shown_name(name));
     let mut error = match is_none {
         true => SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("{shown} does not exist"))
             .hint("No function matches the given name and argument types. You might need to add explicit type casts."),
@@ -217,22 +301,18 @@ fn not_found(name: &ObjectName, inferred: &[Inferred], is_none: bool) -> SqlErro
 /// The type of an expression, as far as its text and the columns around it tell.
 pub fn infer(types: Types<'_>, e: &Expr) -> Inferred {
     let known = |of: Option<DataType>| of.map_or(Inferred::Unknown, Inferred::Known);
+    if let Some(of) = of_literal(e) {
+        return of;
+    }
     match e {
         Expr::Nested(e) => infer(types, e),
-        e if body::is_untyped(e) => Inferred::Untyped,
-        Expr::Value(value) => match &value.value {
-            Value::Number(text, _) => Inferred::Known(number(text)),
-            Value::Boolean(_) => Inferred::Known(DataType::Boolean),
-            Value::Placeholder(_) => {
-                let nth = body::argument_of(e).and_then(|nth| nth.checked_sub(1));
-                let of = nth.and_then(|nth| types.parameters.0.get(nth).copied().flatten());
-                of.map_or(Inferred::Untyped, Inferred::Known)
+        Expr::Value(_) => match body::argument_of(e).and_then(|nth| nth.checked_sub(1)) {
+            Some(nth) => {
+                let untold = if types.is_body { Inferred::Unknown } else { Inferred::Untyped };
+                types.parameters.0.get(nth).copied().flatten().map_or(untold, Inferred::Known)
             }
-            _ => Inferred::Unknown,
+            None => Inferred::Unknown,
         },
-        Expr::Cast { data_type, .. } => known(super::type_of(data_type).ok().map(|of| of.data_type)),
-        Expr::TypedString(typed) => known(super::type_of(&typed.data_type).ok().map(|of| of.data_type)),
-        Expr::Interval(_) => Inferred::Known(DataType::Interval),
         Expr::Identifier(name) => known(types.scopes.column(&names::fold(name)).flatten()),
         Expr::CompoundIdentifier(path) => match path.as_slice() {
             [.., of, name] => known(types.scopes.qualified(&names::fold(of), &names::fold(name)).flatten()),
@@ -255,22 +335,17 @@ pub fn infer(types: Types<'_>, e: &Expr) -> Inferred {
         Expr::UnaryOp { op: UnaryOperator::Not, .. } => Inferred::Known(DataType::Boolean),
         Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => infer(types, expr),
         Expr::BinaryOp { left, op, right } => binary(infer(types, left), op, infer(types, right)),
-        Expr::Case { conditions, .. } => {
-            conditions.first().map_or(Inferred::Unknown, |when| infer(types, &when.result))
+        Expr::Case { conditions, else_result, .. } => {
+            let results = conditions.iter().map(|when| &when.result);
+            together(results.chain(else_result.as_deref()).map(|e| infer(types, e)))
         }
         Expr::Function(function) => called(types, function),
+        Expr::Array(array) => array_of(array.elem.iter().map(|e| infer(types, e))),
+        Expr::CompoundFieldAccess { root, access_chain } => elements(infer(types, root), access_chain),
+        Expr::Extract { .. } => Inferred::Known(crate::types::NUMERIC),
+        Expr::Position { .. } => Inferred::Known(DataType::Integer),
+        Expr::Substring { .. } | Expr::Trim { .. } => Inferred::Known(DataType::Text),
         _ => Inferred::Unknown,
-    }
-}
-
-fn number(text: &str) -> DataType {
-    if text.contains(['.', 'e', 'E']) {
-        return crate::types::NUMERIC;
-    }
-    match text.parse::<i64>() {
-        Ok(value) if i32::try_from(value).is_ok() => DataType::Integer,
-        Ok(_) => DataType::BigInt,
-        Err(_) => crate::types::NUMERIC,
     }
 }
 
@@ -299,34 +374,11 @@ fn binary(left: Inferred, op: &Op, right: Inferred) -> Inferred {
     }
 }
 
-fn is_number(of: DataType) -> bool {
-    use DataType as T;
-    matches!(of, T::SmallInt | T::Integer | T::BigInt | T::Numeric { .. } | T::Real | T::Double)
-}
-
-/// The type of what two numbers give.
-fn wider(a: DataType, b: DataType) -> Inferred {
-    let (a, b) = (super::unlimited(a), super::unlimited(b));
-    match (castable(a, b), castable(b, a)) {
-        // real and numeric make double precision.
-        _ if matches!(
-            (a, b),
-            (DataType::Real, DataType::Numeric { .. }) | (DataType::Numeric { .. }, DataType::Real)
-        ) =>
-        {
-            Inferred::Known(DataType::Double)
-        }
-        (Castable::Implicit, _) => Inferred::Known(b),
-        (_, Castable::Implicit) => Inferred::Known(a),
-        _ => Inferred::Unknown,
-    }
-}
-
 fn called(types: Types<'_>, function: &ast::Function) -> Inferred {
     let ast::FunctionArguments::List(list) = &function.args else { return Inferred::Unknown };
     if let Ok(Some(resolved)) = resolve(types, &function.name, &list.args) {
         return match &resolved.routine.result {
-            ResultOf::One(of) | ResultOf::SetOf(of) => Inferred::Known(of.data_type),
+            ResultOf::One(of) | ResultOf::SetOf(of) => of.known().map_or(Inferred::Unknown, Inferred::Known),
             _ => Inferred::Unknown,
         };
     }
@@ -346,10 +398,26 @@ fn called(types: Types<'_>, function: &ast::Function) -> Inferred {
         }
         "current_date" => Inferred::Known(DataType::Date),
         "nextval" | "currval" | "lastval" | "setval" => Inferred::Known(DataType::BigInt),
-        "coalesce" | "greatest" | "least" | "nullif" | "abs" | "max" | "min" => match list.args.first() {
-            Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(e))) => infer(types, e),
+        "coalesce" | "greatest" | "least" => together(list.args.iter().map(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => infer(types, e),
+            _ => Inferred::Unknown,
+        })),
+        "nullif" | "abs" | "max" | "min" | "array_append" | "array_cat" | "array_remove" => {
+            first(types, list)
+        }
+        "array_agg" => array_of(std::iter::once(first(types, list))),
+        "unnest" => match first(types, list) {
+            Inferred::Known(DataType::Array(of)) => Inferred::Known(of.data_type()),
             _ => Inferred::Unknown,
         },
+        _ => Inferred::Unknown,
+    }
+}
+
+/// The type of the first argument.
+fn first(types: Types<'_>, list: &ast::FunctionArgumentList) -> Inferred {
+    match list.args.first() {
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(e))) => infer(types, e),
         _ => Inferred::Unknown,
     }
 }

@@ -1,5 +1,6 @@
 //! What the names of columns in a query may mean, as far as the text and the catalog tell.
 
+use super::inferred::of_values;
 use crate::lower::output_name;
 use crate::names;
 use base::DataType;
@@ -17,6 +18,9 @@ pub struct Lookup<'a> {
     pub search_path: &'a [String],
     pub database: &'a str,
 }
+
+/// Rows of VALUES whose types are looked at.
+const TYPED_ROWS_MAX: usize = 100;
 
 /// A column with its type, where that is known.
 pub type NamedColumn = (String, Option<DataType>);
@@ -180,10 +184,20 @@ impl Scopes {
         match body {
             SetExpr::Select(select) => self.outputs_of_select(lookup, select),
             SetExpr::Query(query) => self.outputs(lookup, query),
-            SetExpr::SetOperation { left, .. } => self.outputs_of(lookup, left),
+            SetExpr::SetOperation { left, right, .. } => {
+                // What both sides are columns of, their union is, too.
+                let others = self.outputs_of(lookup, right).into_iter().map(|(_, of)| of);
+                let columns = self.outputs_of(lookup, left).into_iter();
+                let both = columns.zip(others.chain(std::iter::repeat(None)));
+                both.map(|((name, of), other)| (name, of.filter(|_| of == other))).collect()
+            }
             SetExpr::Values(values) => {
                 let width = values.rows.first().map_or(0, |row| row.len());
-                (1..=width).map(|nth| (format!("column{nth}"), None)).collect()
+                let types = |nth: usize| {
+                    let column = values.rows.iter().filter_map(|row| row.content.get(nth));
+                    if values.rows.len() > TYPED_ROWS_MAX { None } else { of_values(column) }
+                };
+                (0..width).map(|nth| (format!("column{}", nth + 1), types(nth))).collect()
             }
             _ => Vec::new(),
         }
@@ -197,7 +211,7 @@ impl Scopes {
                 let mut all = sources.iter().flat_map(|source| &source.columns);
                 all.find(|(column, _)| *column == name).and_then(|(_, of)| *of)
             }
-            _ => None,
+            e => of_values(std::iter::once(e)),
         };
         let mut columns = Vec::new();
         for item in &select.projection {

@@ -5,8 +5,11 @@ use super::resolve::{Inferred, Types, infer};
 use super::scopes::{Lookup, Scopes};
 use crate::lower::scope::ParameterTypes;
 use crate::privileges::Check;
+use base::element::Element;
 use base::error::{SqlResult, SqlState};
-use base::routines::{Estimates, Form, Language, Parallel, Parameter, ResultOf, Routine, TypeOf, Volatility};
+use base::routines::{
+    Estimates, Form, Language, Parallel, Parameter, Polymorphic, ResultOf, Routine, TypeOf, Volatility,
+};
 use base::schema::{Catalog, SchemaAction, SchemaChange};
 use base::views::View;
 use base::{DataType, TableId};
@@ -39,9 +42,18 @@ fn routine(
         estimates: Estimates::default(),
         body: body.into(),
         is_standard: false,
+        is_variadic: false,
         is_definer: false,
         form: Form::Plain,
     })
+}
+
+/// The same with other types of arguments.
+fn retyped(made: SchemaAction, types: &[TypeOf], is_variadic: bool) -> SchemaAction {
+    let SchemaAction::PutRoutine(mut made) = made else { panic!("it puts a function") };
+    made.parameters.iter_mut().zip(types).for_each(|(parameter, of)| parameter.of = *of);
+    made.is_variadic = is_variadic;
+    SchemaAction::PutRoutine(made)
 }
 
 /// Functions over a relation `t (id, a)`.
@@ -49,6 +61,10 @@ fn catalog() -> Catalog {
     let columns = vec![("id".to_string(), INT), ("a".to_string(), INT)];
     let shape = View::shape(TableId(1), "public".into(), "t".into(), columns);
     let one = ResultOf::One(INT.into());
+    let any = TypeOf::from(Polymorphic::Element);
+    let array = DataType::Array(Element::of(INT).unwrap());
+    let pick = routine(11, "pick", &[("x", INT), ("y", INT)], ResultOf::One(any), "SELECT y");
+    let many = routine(12, "many", &[("x", INT)], one.clone(), "SELECT cardinality(x)");
     let actions = vec![
         SchemaAction::CreateTable(shape),
         routine(2, "add", &[("x", INT), ("y", INT)], one.clone(), "SELECT x + y"),
@@ -60,6 +76,8 @@ fn catalog() -> Catalog {
         routine(8, "of", &[("x", DataType::Text)], ResultOf::One(DataType::Text.into()), "SELECT 'text'"),
         routine(9, "twice", &[("x", INT)], one, "SELECT 1; SELECT 2"),
         routine(10, "rows", &[("n", INT)], ResultOf::SetOfRows(TableId(1)), "SELECT * FROM t WHERE id > n"),
+        retyped(pick, &[any, any], false),
+        retyped(many, &[array.into()], true),
     ];
     let mut catalog = Catalog::default();
     catalog.apply(&SchemaChange { database: Default::default(), base_version: 0, actions }).unwrap();
@@ -101,6 +119,10 @@ fn calls_become_what_bodies_say() {
             "SELECT find(a) FROM t",
             "SELECT ((SELECT a FROM public.t AS \"~t\" WHERE id = t.a LIMIT 1)) AS find FROM t",
         ),
+        ("SELECT pick(1, 2)", "SELECT (2) AS pick"),
+        ("SELECT pick(x := 1, y := '2')", "SELECT (CAST('2' AS INTEGER)) AS pick"),
+        ("SELECT many(1, 2)", "SELECT (CAST(cardinality((ARRAY[1, 2])) AS INTEGER)) AS many"),
+        ("SELECT many(VARIADIC ARRAY[1])", "SELECT (CAST(cardinality((ARRAY[1])) AS INTEGER)) AS many"),
         ("SELECT * FROM rows(3) AS r", "SELECT * FROM (SELECT * FROM public.t WHERE id > 3) AS r (id, a)"),
     ] {
         assert_eq!(expanded(sql).unwrap(), wanted, "{sql}");
@@ -121,6 +143,10 @@ fn what_cannot_be_expanded_is_refused() {
         ("SELECT twice(1) + 1", SqlState::FEATURE_NOT_SUPPORTED),
         ("SELECT find(count(*)::int) FROM t", SqlState::FEATURE_NOT_SUPPORTED),
         ("SELECT public.of(true)", SqlState::UNDEFINED_FUNCTION),
+        ("SELECT public.pick(1, 2.5)", SqlState::UNDEFINED_FUNCTION),
+        ("SELECT public.many(ARRAY[1])", SqlState::UNDEFINED_FUNCTION),
+        ("SELECT pick('a', 'b')", SqlState::DATATYPE_MISMATCH),
+        ("SELECT add(x => 1, 2)", SqlState::SYNTAX_ERROR),
         ("SELECT id, rows(1) FROM t", SqlState::FEATURE_NOT_SUPPORTED),
     ] {
         assert_eq!(expanded(sql).unwrap_err().state, state, "{sql}");
@@ -135,7 +161,7 @@ fn types_are_inferred_as_far_as_texts_tell() {
         (catalog(), Scopes::default(), ParameterTypes(vec![Some(DataType::Uuid)]));
     let path = ["public".to_string()];
     let lookup = Lookup { catalog: &catalog, search_path: &path, database: "meridian" };
-    let types = Types { lookup, scopes: &scopes, parameters: &parameters };
+    let types = Types { lookup, scopes: &scopes, parameters: &parameters, is_body: false };
     for (sql, wanted) in [
         ("1 + 2", Inferred::Known(INT)),
         ("1 + 3000000000", Inferred::Known(DataType::BigInt)),
@@ -147,6 +173,9 @@ fn types_are_inferred_as_far_as_texts_tell() {
         ("'1'::varchar(3)", Inferred::Known(DataType::Text)),
         ("a > 1", Inferred::Known(DataType::Boolean)),
         ("add(1, 2)", Inferred::Known(INT)),
+        ("pick(1, 2)", Inferred::Known(INT)),
+        ("ARRAY[1, 2]", Inferred::Known(DataType::Array(Element::of(INT).unwrap()))),
+        ("CASE WHEN a THEN 1 ELSE 2.5 END", Inferred::Known(crate::types::NUMERIC)),
         ("somewhere", Inferred::Unknown),
     ] {
         assert_eq!(infer(types, &crate::parse::parse_expr(sql).unwrap()), wanted, "{sql}");

@@ -6,7 +6,7 @@
 
 mod rewriting;
 
-use super::{find, query_of, with_owner};
+use super::{barriers, find, query_of, with_owner};
 use crate::names;
 use crate::privileges::Check;
 use crate::walk;
@@ -16,7 +16,7 @@ use base::schema::Table;
 use base::views::{CheckOption, Relation, View};
 use rewriting::{has_call, has_subquery};
 use sqlparser::ast::{self, Expr, ObjectName, Query, SelectItem, SetExpr, Statement, TableFactor};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// A statement over what a view shows.
@@ -57,6 +57,13 @@ struct Simple<'c> {
     is_ordered: bool,
 }
 
+impl Simple<'_> {
+    /// Whether a statement tells nothing of rows that the view does not show, though its condition is computed over them.
+    fn is_open_to(&self, statement: &Statement) -> bool {
+        self.computed.is_empty() && barriers::lets_through(statement)
+    }
+}
+
 /// The statement with the view that it is about replaced by what the view is about; `None`: it is not about one simple
 /// view. Errors: 55000, 0A000, 42703, 42501.
 pub(super) fn over_table(
@@ -72,6 +79,12 @@ pub(super) fn over_table(
         (Err(_), Verb::Read) => return Ok(None),
         (Err(why), verb) => return Err(verb.refused(&view.shape.name, why)),
     };
+    if view.security.barrier == Some(true) && verb != Verb::Insert && !simple.is_open_to(statement) {
+        return match verb {
+            Verb::Read => Ok(None),
+            verb => Err(barriers::refused(&view.shape.name, verb.to_words())),
+        };
+    }
     let mut rewritten = match (simple.rewritten(statement)?, verb) {
         (Some(rewritten), _) => rewritten,
         (None, Verb::Read) => return Ok(None),
@@ -86,8 +99,8 @@ pub(super) fn over_table(
     if checks.concern(view, verb) && simple.tell_condition(&mut rewritten) {
         checks.views.push(not_of(view));
     }
-    // The owner has to have the right to do the same to what is below.
-    with_owner(check, view, |owner| owner.statement(&rewritten))?;
+    // The owner, or the role that acts, has to have the right to do the same to what is below.
+    with_owner(check, check.standing, view, |owner| owner.statement(&rewritten))?;
     let table = simple.base.id;
     Ok(Some(OverTable { statement: rewritten, table }))
 }
@@ -231,15 +244,17 @@ fn simple<'c>(check: &Check<'c>, view: &'c View, query: &Query) -> Result<Simple
     Ok(Simple { view, base, columns, computed, condition: select.selection.clone(), is_ordered })
 }
 
-/// Whether rows can be inserted into a view, changed and deleted.
-pub(super) fn is_updatable(check: &Check<'_>, view: &View) -> bool {
-    let Ok(query) = query_of(view) else { return false };
-    let Ok(simple) = simple(check, view, &query) else { return false };
+/// Columns of a view through which those of a table can be changed, by their names.
+pub(super) fn updatable_columns(check: &Check<'_>, view: &View) -> BTreeSet<String> {
+    let Ok(query) = query_of(view) else { return BTreeSet::new() };
+    let Ok(simple) = simple(check, view, &query) else { return BTreeSet::new() };
     let below = match check.catalog.relation(simple.base.id) {
-        Some(Relation::View(below)) => is_updatable(check, below),
-        _ => true,
+        Some(Relation::View(below)) => Some(updatable_columns(check, below)),
+        _ => None,
     };
-    below && simple.columns.values().any(Option::is_some)
+    let is_one = |column: &String| below.as_ref().is_none_or(|below| below.contains(column));
+    let columns = simple.columns.into_iter();
+    columns.filter(|(_, column)| column.as_ref().is_some_and(is_one)).map(|(name, _)| name).collect()
 }
 
 /// Why a view cannot be written to, in PostgreSQL's words; `None`: it can.

@@ -18,6 +18,7 @@ fn view(id: u32, name: &str, columns: &[&str], of: u32, definition: &str) -> Sch
         uses: [(TableId(of), vec![0])].into(),
         check_option: Default::default(),
         partition: None,
+        security: Default::default(),
     })
 }
 

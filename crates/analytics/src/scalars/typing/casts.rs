@@ -111,8 +111,18 @@ fn constant_array(inner: &Expr, field: &FieldRef) -> Settled {
     }
 }
 
-/// A cast to or from an array of labels, which the kernel does not know. Errors: 42846; those of literals.
+/// A cast to or from an array of labels, which the kernel does not know. Errors: 42846; those of literals; 0A000 for a row
+/// of no type that becomes one of a type.
 fn cast_of_labels(inner: &Expr, from: Kind, field: &FieldRef, schema: &dyn ExprSchema) -> Settled {
+    if let (Kind::Foreign, Kind::Known(t @ DataType::Composite(_))) = (from, kind_of_field(field))
+        && !matches!(inner, Expr::Placeholder(_))
+    {
+        return Err(SqlError::unsupported(format!(
+            "a cast of a row to {} that is not written out",
+            t.name()
+        ))
+        .hint("Write its elements: ROW(…)."));
+    }
     let to = types::element_type(field.data_type()).and_then(Element::of).map(DataType::Array);
     let own = list_of(inner, schema).map(DataType::Array);
     match (from, own, to) {

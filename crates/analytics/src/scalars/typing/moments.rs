@@ -28,6 +28,28 @@ pub(super) fn both_moments(left: &mut (Expr, Kind), right: &mut (Expr, Kind)) ->
     is_mixed
 }
 
+/// Both sides of one type where the one becomes of the other's wherever they meet: a time of day beside one with an offset,
+/// addresses of hardware, and a network beside an address.
+pub(super) fn both_alike(left: &mut (Expr, Kind), right: &mut (Expr, Kind)) -> bool {
+    use DataType::{Cidr, Inet, Time, TimeTz};
+    let (Kind::Known(a), Kind::Known(b)) = (left.1, right.1) else { return false };
+    let (side, from, to) = match (a, b) {
+        (Time, TimeTz) | (Cidr, Inet) => (left, a, b),
+        (TimeTz, Time) | (Inet, Cidr) => (right, b, a),
+        _ => return false,
+    };
+    *side = (converted(side.0.clone(), from, to), Kind::Known(to));
+    true
+}
+
+/// What a time of day and an interval become, and what it becomes with a day: with an offset, if one of two sides has one.
+pub(super) fn of_clocks(a: Kind, b: Kind) -> (DataType, DataType) {
+    match a.family() == Family::ZonedClock || b.family() == Family::ZonedClock {
+        true => (DataType::TimeTz, DataType::TimestampTz),
+        false => (DataType::Time, DataType::Timestamp),
+    }
+}
+
 /// A moment, a time of a clock or a day as a moment.
 pub(in super::super) fn moment(e: &Expr, kind: Kind) -> Expr {
     match kind {

@@ -110,6 +110,12 @@ fn check_option(context: &Context<'_>, id: TableId) -> Datum {
     }
 }
 
+/// Other options of a view, as an array.
+fn security(context: &Context<'_>, id: TableId) -> String {
+    let view = context.catalog.views.get(&id).filter(|view| view.partition.is_none());
+    format!("{{{}}}", view.map_or_else(Vec::new, |view| view.security.shown()).join(","))
+}
+
 /// The table and the place of the column that a sequence goes with, and whether that is an identity column.
 fn owned(context: &Context<'_>, sequence: &Sequence) -> Option<(u32, i64, bool)> {
     let (of, column) = sequence.owner?;
@@ -165,7 +171,7 @@ fn relations(context: &Context<'_>) -> Made {
                 no(),
                 int(0),
                 Datum::Null,
-                text("{}"),
+                text(security(context, id)),
                 check_option(context, id),
                 if matches!(kind, "r" | "m") { text("heap") } else { Datum::Null },
                 Datum::Bool(owned.is_some_and(|(.., is_identity)| is_identity)),
@@ -215,9 +221,8 @@ const COLUMNS: &[(&str, DataType)] = &[
 /// A type's name, which means the same under any search path.
 fn qualified(data_type: DataType) -> String {
     match data_type {
-        DataType::Enum(of) => of.qualified_name(),
         DataType::Array(element) => format!("{}[]", qualified(element.data_type())),
-        other => other.name(),
+        other => other.qualified_name(),
     }
 }
 
@@ -331,11 +336,7 @@ fn indexes(context: &Context<'_>) -> Made {
     for table in context.catalog.tables.values() {
         let mut add = |number: u32, index: &Index, kind: Option<&str>| {
             let name = &index.name;
-            let constraint = kind.map(|kind| {
-                let names = index.columns.iter().map(|c| quoted(&table.columns[*c].name)).collect::<Vec<_>>();
-                let words = if kind == "p" { "PRIMARY KEY" } else { "UNIQUE" };
-                format!("{words} ({})", names.join(", "))
-            });
+            let constraint = kind.map(|kind| written::constraint(table, index, kind == "p"));
             let definition = written::definition(table, index, Style::Plain);
             made.rows.push(vec![
                 int(oid(table.id)),
@@ -360,7 +361,7 @@ fn indexes(context: &Context<'_>) -> Made {
                 int((index.keys().len() + index.form.include.len()) as i64),
                 text(""),
                 text(""),
-                no(),
+                Datum::Bool(index.form.nulls_are_equal),
             ]);
         };
         if has_primary_key(table) {

@@ -67,6 +67,17 @@ pub(super) fn class(context: &Context<'_>) -> Made {
             has_index: false,
         });
     }
+    for of in catalog.types.composites.values() {
+        add(Relation {
+            number: oid(of.id()),
+            name: &of.description().name,
+            schema: &of.description().schema,
+            kind: "c",
+            columns: of.attributes().len(),
+            checks: 0,
+            has_index: false,
+        });
+    }
     made
 }
 
@@ -190,13 +201,15 @@ fn of_partition(context: &Context<'_>, view: &View) -> bool {
 
 /// The options of a view.
 fn of_view(view: &View) -> Datum {
-    let option = match view.check_option {
+    let check_option = match view.check_option {
         _ if view.partition.is_some() => return Datum::Null,
-        CheckOption::No => return Datum::Null,
-        CheckOption::Local => "check_option=local",
-        CheckOption::Cascaded => "check_option=cascaded",
+        CheckOption::No => None,
+        CheckOption::Local => Some("check_option=local"),
+        CheckOption::Cascaded => Some("check_option=cascaded"),
     };
-    Datum::Array(vec![text(option)].into())
+    let options: Vec<Datum> =
+        view.security.shown().into_iter().chain(check_option.map(String::from)).map(text).collect();
+    if options.is_empty() { Datum::Null } else { Datum::Array(options.into()) }
 }
 
 /// Storage parameters: where the table's rows live.

@@ -64,15 +64,19 @@ pub(super) fn depend(context: &Context<'_>) -> Made {
         let is_identity = table.is_some_and(|t| t.columns[column].identity.is_identity());
         add(sequence.id, of, column + 1, if is_identity { "i" } else { "a" });
     }
+    let mut need = |class: u32, object: TableId, (of_class, of): (u32, TableId)| {
+        let numbers = [class, oid(object), 0, of_class, oid(of), 0];
+        made.rows.push(numbers.into_iter().map(int).chain([text("n")]).collect());
+    };
     for routine in context.catalog.routines.0.values() {
-        let types =
-            routine.all_types().flat_map(|of| of.domain.or(of.data_type.enumeration().map(|of| of.id())));
+        let types = routine.all_types().flat_map(|of| of.domain.or(of.data_type.made_id()));
         let mut needed: BTreeSet<(u32, TableId)> = types.map(|id| (TYPE, id)).collect();
         needed.extend(routine.row_of().map(|id| (CLASS, id)));
-        for (class, of) in needed {
-            let numbers = [PROC, oid(routine.id), 0, class, oid(of), 0];
-            made.rows.push(numbers.into_iter().map(int).chain([text("n")]).collect());
-        }
+        needed.into_iter().for_each(|of| need(PROC, routine.id, of));
+    }
+    for of in context.catalog.types.composites.values() {
+        let types: BTreeSet<TableId> = of.attributes().iter().filter_map(|a| a.data_type.made_id()).collect();
+        types.into_iter().for_each(|needed| need(TYPE, of.id(), (TYPE, needed)));
     }
     made
 }

@@ -101,7 +101,7 @@ pub(super) fn index(context: &Context<'_>) -> Made {
             int(numbers.len() as i64),
             int(count as i64),
             Datum::Bool(index.unique),
-            no(),
+            Datum::Bool(index.form.nulls_are_equal),
             Datum::Bool(primary),
             no(),
             yes(),

@@ -4,7 +4,7 @@ use super::super::Made;
 use super::super::type_descriptions::described;
 use super::language;
 use crate::context::Context;
-use base::routines::{Language, Mode, ResultOf, Routine, Volatility};
+use base::routines::{Language, Mode, ResultOf, Routine, TypeOf, Volatility};
 use base::{DataType, Datum};
 use sql::lower::oid;
 
@@ -23,6 +23,15 @@ pub(in crate::system) fn information_schema(context: &Context<'_>, name: &str) -
 /// The name that tells routines of one name apart.
 fn specific(routine: &Routine) -> String {
     format!("{}_{}", routine.name, oid(routine.id))
+}
+
+/// A type, and its short name.
+fn described_type(of: TypeOf) -> (Datum, Datum) {
+    if let Some(any) = of.any {
+        return (Datum::text(any.name()), Datum::text(any.name()));
+    }
+    let [data_type, ..] = described(of.data_type);
+    (data_type, Datum::text(sql::lower::short_type_name(of.data_type)))
 }
 
 fn all(context: &Context<'_>) -> Made {
@@ -50,10 +59,7 @@ fn all(context: &Context<'_>) -> Made {
     for routine in context.catalog.routines.0.values() {
         let (data_type, name) = match &routine.result {
             ResultOf::Procedure => (Datum::Null, Datum::Null),
-            ResultOf::One(of) | ResultOf::SetOf(of) => {
-                let [data_type, ..] = described(of.data_type);
-                (data_type, Datum::text(sql::lower::short_type_name(of.data_type)))
-            }
+            ResultOf::One(of) | ResultOf::SetOf(of) => described_type(*of),
             ResultOf::Void => (Datum::text("void"), Datum::text("void")),
             ResultOf::Trigger => (Datum::text("trigger"), Datum::text("trigger")),
             _ => (Datum::text("record"), Datum::text("record")),
@@ -107,10 +113,10 @@ fn parameters(context: &Context<'_>) -> Made {
     ]);
     for routine in context.catalog.routines.0.values() {
         for (nth, argument) in routine.arguments().into_iter().enumerate() {
-            let [data_type, ..] = described(argument.of.data_type);
+            let (data_type, udt_name) = described_type(argument.of);
             let or_null = |text: Option<&str>| text.map_or(Datum::Null, Datum::text);
             let mode = match argument.mode {
-                Mode::In => "IN",
+                Mode::In | Mode::Variadic => "IN",
                 Mode::InOut => "INOUT",
                 Mode::Out | Mode::Column => "OUT",
             };
@@ -126,7 +132,7 @@ fn parameters(context: &Context<'_>) -> Made {
                 data_type,
                 Datum::text(context.database),
                 Datum::text("pg_catalog"),
-                Datum::text(sql::lower::short_type_name(argument.of.data_type)),
+                udt_name,
                 or_null(argument.default),
             ]);
         }

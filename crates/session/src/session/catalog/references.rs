@@ -50,6 +50,13 @@ impl<'c> Others<'c> {
                 others.note(*id, &of.description().schema, &of.description().name);
             }
         }
+        // Another description of one is at another place.
+        for (id, of) in &before.types.composites {
+            let described = now.types.composites.get(id).map(|now| now.description());
+            if !described.is_some_and(|now| std::ptr::eq(now, of.description())) {
+                others.note(*id, &of.description().schema, &of.description().name);
+            }
+        }
         for (id, domain) in &before.types.domains {
             if now.types.domains.get(id) != Some(domain) {
                 others.note(*id, &domain.schema, &domain.name);
@@ -98,8 +105,8 @@ impl<'c> Others<'c> {
     }
 
     fn are_types_of(&self, shape: &Table) -> bool {
-        let mut types = shape.columns.iter().filter_map(|column| column.data_type.enumeration());
-        types.any(|of| self.ids.contains(&of.id()))
+        let mut types = shape.columns.iter().filter_map(|column| column.data_type.made_id());
+        types.any(|id| self.ids.contains(&id))
     }
 
     /// Whether a table or a view is not what it was. The transaction's own new ones are in neither catalog.
@@ -158,6 +165,7 @@ mod tests {
             uses: uses.iter().map(|id| (TableId(*id), Vec::new())).collect(),
             check_option: Default::default(),
             partition: None,
+            security: Default::default(),
         }
     }
 

@@ -5,10 +5,11 @@
 
 use super::Plan;
 use crate::session::own_functions::OwnFunction;
-use base::SqlError;
+use crate::session::transaction::PartRows;
 use base::error::SqlResult;
 use base::routines::{Routine, TypeOf};
 use base::schema::{Catalog, Table};
+use base::{SqlError, TableId};
 use sql::types::Column;
 use std::ops::Range;
 use std::sync::Arc;
@@ -95,6 +96,8 @@ pub struct CallsPlan {
     pub(in crate::session) main: Option<Plan>,
     /// With a table for the rows of each call in FROM.
     pub(in crate::session) catalog: Arc<Catalog>,
+    /// Rows of tables in it that are there before any call is made.
+    pub(in crate::session) rows: Vec<(TableId, PartRows)>,
     /// Parameters of the statement as it was written.
     pub(in crate::session) given: usize,
     /// What is called for each row that the statement gives; these are not its own columns then.
@@ -112,6 +115,8 @@ pub struct CallOfProgram {
     pub(in crate::session) arguments: Option<Plan>,
     /// What its rows are for the statement; `None`: its value is a parameter.
     pub(in crate::session) table: Option<Arc<Table>>,
+    /// Its rows have their numbers behind them (WITH ORDINALITY).
+    pub(in crate::session) is_numbered: bool,
 }
 
 /// A column of an answer for which calls are made for each row.

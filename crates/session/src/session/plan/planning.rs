@@ -1,6 +1,8 @@
 //! Planning: which kind of plan a statement gets.
 
-use super::{CallPlan, CheckedPlan, Plan, RoutinePlan, SetValuePlan, WithPlan, is_select_into, names_of};
+use super::{
+    CallPlan, CheckedPlan, Plan, RoutinePlan, SetValuePlan, WithPlan, is_select_into, lookup_of, names_of,
+};
 use crate::session::computed::Computations;
 use crate::session::locked_joins::LockedJoinPlan;
 use crate::session::merge::MergePlan;
@@ -42,7 +44,14 @@ fn plan_in_zone(
     statement: &Statement,
     parameters: &mut ParameterTypes,
 ) -> SqlResult<Plan> {
+    if let Some(change) = sql::parse::with_condition(statement, None) {
+        // Which row its cursor stands on is known when it runs.
+        return plan_in_zone(context, &change, parameters).map(|_| Plan::Utility(statement.clone()));
+    }
     let check = names_of(context);
+    if let Some(written) = sql::routines::rows_from::written_out(lookup_of(context), statement)? {
+        return plan_in_zone(context, &written, parameters);
+    }
     check.statement(statement)?;
     plan_permitted(context, statement, parameters)
 }
@@ -107,6 +116,8 @@ fn expanded(
     let (mut all, mut missing): (Option<Expanded>, Option<SqlError>) = (None, None);
     for _ in 0..EXPANSIONS_MAX {
         let now = all.as_ref().map_or(statement, |all| &all.statement);
+        let written = sql::routines::rows_from::written_out(lookup_of(context), now)?;
+        let now = written.as_ref().unwrap_or(now);
         let called = sql::routines::expand::expand(&check, parameters, now)?;
         let mut tables = BTreeSet::new();
         let called = called.map(|called| {
@@ -114,6 +125,7 @@ fn expanded(
             tables = called.tables;
             called.statement
         });
+        let called = called.or_else(|| written.clone());
         let now = called.as_ref().unwrap_or(now);
         match sql::views::expand(&check, &context.analytics.node.generators, now)? {
             Some(more) => {

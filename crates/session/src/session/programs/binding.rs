@@ -219,8 +219,9 @@ impl Session {
         let mut parsed = parsed(&text)?;
         refuse(&parsed)?;
         let mut names = OfProgram { run, statement, references: Vec::new(), expands: false };
+        let over = self.name_transitions(&mut parsed)?;
         let lookup = Lookup {
-            catalog: &catalog,
+            catalog: over.as_ref().map_or(&catalog, |over| &over.catalog),
             search_path: &self.settings.search_path,
             database: &self.database.name,
         };
@@ -228,18 +229,24 @@ impl Session {
         let (types, parameters) = values(&names.references)?;
         let is_written_out = write_out(lookup, &mut parsed, &types, &parameters, zone)?;
         let hints: Vec<_> = parameters.iter().map(|(hint, _)| Some(*hint)).collect();
-        let prepared = Prepared::new(self, &text, Some(parsed), &hints)?;
+        let datums: Vec<Datum> = parameters.into_iter().map(|(_, datum)| datum).collect();
+        // Rows of transition tables are others each time.
+        let is_kept = !names.expands && !is_written_out && over.is_none();
+        let prepared = match over {
+            Some(over) => self.prepared_over(over, &text, parsed, &hints, &datums)?,
+            None => Prepared::new(self, &text, Some(parsed), &hints)?,
+        };
         let bound = Arc::new(Bound {
             catalog,
             planned_for: self.planned_for(),
             types,
             references: names.references,
-            is_kept: !names.expands && !is_written_out,
+            is_kept,
             prepared: Arc::new(prepared),
         });
         if bound.is_kept {
             compiled.keep_bound(statement, &bound);
         }
-        Ok((bound, parameters.into_iter().map(|(_, datum)| datum).collect()))
+        Ok((bound, datums))
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn resolved(
     arguments: &[FunctionArg],
 ) -> SqlResult<Option<Resolved>> {
     let nothing = Scopes::default();
-    let types = Types { lookup: lookup_of(context), scopes: &nothing, parameters };
+    let types = Types { lookup: lookup_of(context), scopes: &nothing, parameters, is_body: false };
     let found = resolve(types, name, arguments)?;
     let Some(found) = found.filter(|found| found.routine.language == Language::PlPgSql) else {
         return Ok(None);

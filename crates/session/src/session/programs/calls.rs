@@ -10,12 +10,13 @@ use super::taking::{Calls, Found, in_from};
 use super::{kinds, parsing, per_row};
 use crate::session::Session;
 use crate::session::plan::{CallOfProgram as Call, CallsPlan, Plan, Planner, lookup_of};
+use crate::session::routines::settled;
 use crate::session::write::Written;
 use analytics::Context;
 use base::error::SqlResult;
 use base::routines::Language;
 use base::schema::Catalog;
-use base::{Datum, SqlError, SqlState};
+use base::{DataType, Datum, SqlError, SqlState};
 use sql::lower::scope::ParameterTypes;
 use sql::routines::resolve::Resolved;
 use sql::routines::{self, expand};
@@ -59,7 +60,7 @@ pub(in crate::session) fn plan_calls(
     let mut main = statement.clone();
     in_from(context, &types, &mut main)?;
     let changes = matches!(statement, Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_));
-    let mut calls = Calls::new(context, types.clone(), changes);
+    let mut calls = Calls::new(context, plan, types.clone(), changes);
     if let ControlFlow::Break(error) = main.walk_mut(&mut calls) {
         return Err(error);
     }
@@ -80,6 +81,7 @@ pub(in crate::session) fn plan_calls(
         calls: made,
         main: Some(main),
         catalog,
+        rows: Vec::new(),
         given,
         per_row: None,
         columns,
@@ -100,7 +102,9 @@ fn plan_each(
     for (nth, call) in found.into_iter().enumerate() {
         let mut table = None;
         if call.is_table {
-            let of_rows = sql::with::table_of_rows(nth, kinds::columns(context.catalog, &call.routine));
+            let mut columns = kinds::columns(context.catalog, &call.routine);
+            columns.extend(call.is_numbered.then(|| ("ordinality".to_string(), DataType::BigInt)));
+            let of_rows = sql::with::table_of_rows(nth, columns);
             let of_rows = Arc::new(of_rows);
             Arc::make_mut(&mut catalog).tables.insert(of_rows.id, of_rows.clone());
             table = Some(of_rows);
@@ -110,7 +114,7 @@ fn plan_each(
             let columns = kinds::columns(context.catalog, &call.routine);
             types.push(columns[0].1);
         }
-        made.push(Call { routine: call.routine, arguments, table });
+        made.push(Call { routine: call.routine, arguments, table, is_numbered: call.is_numbered });
     }
     Ok((made, catalog))
 }
@@ -130,6 +134,7 @@ fn plan_per_row(
         calls: Vec::new(),
         main: Some(main),
         catalog: context.catalog.clone(),
+        rows: Vec::new(),
         given: 0,
         per_row: Some(items),
         columns: Some(Arc::new(columns)),
@@ -168,11 +173,13 @@ pub(in crate::session) fn plan_call_or_do(
     }
     let given = highest_parameter(&Statement::Call(function.clone())).max(parameters.0.len());
     *parameters = std::mem::take(parameters).of_count(given);
+    let routine = settled(context, routine, &arguments, parameters, plan)?;
     let arguments = plan_arguments(context, &routine, arguments, parameters, plan)?;
     Ok(Some(Plan::Calls(Box::new(CallsPlan {
-        calls: vec![Call { routine, arguments, table: None }],
+        calls: vec![Call { routine, arguments, table: None, is_numbered: false }],
         main: None,
         catalog: context.catalog.clone(),
+        rows: Vec::new(),
         given,
         per_row: None,
         columns: None,
@@ -214,7 +221,7 @@ impl Session {
         let mut values = parameters.to_vec();
         values.resize(plan.given, Datum::Null);
         // What each of them gave stays until the statement is over, not only what the last one gave.
-        let (mut tables, mut held) = (Vec::new(), Vec::new());
+        let (mut tables, mut held) = (plan.rows.clone(), Vec::new());
         for call in &plan.calls {
             let arguments = match &call.arguments {
                 Some(arguments) => self.arguments(arguments, &values).await?,
@@ -224,7 +231,12 @@ impl Session {
             held.extend(self.release_read());
             match &call.table {
                 Some(table) => {
-                    let rows: Vec<_> = returned.rows.into_iter().map(Arc::new).collect();
+                    let number = |nth: usize| call.is_numbered.then_some(Datum::Int(nth as i64 + 1));
+                    let numbered = |(nth, mut row): (usize, Vec<Datum>)| {
+                        row.extend(number(nth));
+                        Arc::new(row)
+                    };
+                    let rows: Vec<_> = returned.rows.into_iter().enumerate().map(numbered).collect();
                     tables.push((table.id, rows));
                 }
                 None => {

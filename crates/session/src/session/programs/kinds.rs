@@ -70,7 +70,7 @@ fn result(catalog: &Catalog, routine: &Routine) -> Kind {
                 |(name, of): &(String, TypeOf)| Field { name: name.clone(), of: scalar(catalog, *of) };
             Kind::Row(columns.iter().map(field).collect())
         }
-        ResultOf::Trigger => Kind::Record,
+        ResultOf::Trigger | ResultOf::OpenRecord | ResultOf::SetOfOpenRecords => Kind::Record,
         ResultOf::Procedure | ResultOf::Void => Kind::Nothing,
     }
 }

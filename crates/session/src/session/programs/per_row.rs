@@ -8,11 +8,11 @@ use crate::session::plan::{PerRow as Item, Plan, Planner};
 use analytics::{Context, row_bytes};
 use base::error::SqlResult;
 use base::routines::{ResultOf, Routine};
-use base::{Datum, SqlError};
+use base::{DataType, Datum, SqlError};
 use sql::lower::output_name;
 use sql::lower::scope::ParameterTypes;
-use sql::routines::expand;
 use sql::routines::resolve::Resolved;
+use sql::routines::{body, expand, polymorphic};
 use sql::types::Column;
 use sqlparser::ast::{self, Expr, Ident, SelectItem, SetExpr, Statement};
 use std::sync::Arc;
@@ -68,17 +68,39 @@ pub(super) fn plan_rows(
         return Ok(None);
     }
     let mut bare = select.clone();
-    bare.projection = projection;
+    bare.projection.clone_from(&projection);
     let mut asked = query.clone();
     *asked.body = SetExpr::Select(bare);
     let main = plan(context, &Statement::Query(Box::new(asked)), parameters)?;
     let known = main.columns().ok_or_else(|| SqlError::internal("a query has columns"))?;
+    let items = items.into_iter().map(|item| settled(item, &projection, &known));
+    let items = items.collect::<SqlResult<Vec<Item>>>()?;
     let columns = items.iter().zip(names).map(|(item, name)| match item {
         Item::Plain(at) => Column { name, ..known[*at].clone() },
         Item::Call(routine, _) => Column::new(name, kinds::columns(context.catalog, routine)[0].1),
     });
     let columns = columns.collect();
     Ok(Some((main, items, columns)))
+}
+
+/// A call with the types that its planned arguments decide. Errors: 0A000 for a literal whose type others decide.
+fn settled(item: Item, projection: &[SelectItem], known: &[Column]) -> SqlResult<Item> {
+    let Item::Call(routine, at) = item else { return Ok(item) };
+    if !polymorphic::is_open(&routine) {
+        return Ok(Item::Call(routine, at));
+    }
+    let given: Vec<Expr> = projection[at.clone()].iter().filter_map(body::expression).cloned().collect();
+    let types: Vec<DataType> = known[at.clone()].iter().map(|column| column.data_type).collect();
+    let made = polymorphic::settled_by_types(&routine, &given, &types)?;
+    let is_it = |(of, planned): (base::routines::TypeOf, &DataType)| {
+        of.data_type == sql::routines::unlimited(*planned)
+    };
+    let is_settled = made.types().zip(&types).all(is_it);
+    if is_settled {
+        return Ok(Item::Call(made, at));
+    }
+    Err(SqlError::unsupported("a literal beside columns as an argument of a polymorphic function")
+        .hint("Cast the literal to the type of the others."))
 }
 
 /// Whether a query gives a row for each that it finds, in an order that does not depend on its columns' places.

@@ -12,7 +12,7 @@ use sql::interrupt;
 use std::sync::Arc;
 
 /// An error of a statement, which says in which one it is.
-fn of_statement(text: &str, error: SqlError) -> SqlError {
+pub(super) fn of_statement(text: &str, error: SqlError) -> SqlError {
     let mut error = unplaced(error);
     let shown = format!("SQL statement \"{text}\"");
     error.context = Some(match error.context.take() {
@@ -57,10 +57,19 @@ impl Session {
         using: Vec<Value>,
         wants: Wants,
     ) -> SqlResult<QueryResult> {
-        let said = |error: SqlError| of_statement(text, error);
         if text.trim().is_empty() {
             return Ok(QueryResult::default());
         }
+        let (prepared, parameters) = self.prepared_text(text, using)?;
+        self.execute_prepared(&prepared, parameters, wants).await.map_err(|error| of_statement(text, error))
+    }
+
+    /// A text that a program has made, with the values of its parameters.
+    pub(super) fn prepared_text(
+        &mut self,
+        text: &str,
+        using: Vec<Value>,
+    ) -> SqlResult<(Arc<Prepared>, Vec<Datum>)> {
         self.begin_statement();
         let zone = self.settings.zone;
         let (hints, parameters): (Vec<_>, Vec<_>) =
@@ -78,7 +87,7 @@ impl Session {
             let message = format!("there is no parameter ${}", parameters.len() + 1);
             return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
         }
-        self.execute_prepared(&Arc::new(prepared), parameters, wants).await.map_err(said)
+        Ok((Arc::new(prepared), parameters))
     }
 
     async fn execute_prepared(

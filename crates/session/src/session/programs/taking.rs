@@ -1,6 +1,9 @@
 //! Takes calls out of a statement.
 
 use super::callees::{resolved, written};
+use super::kinds;
+use crate::session::plan::Planner;
+use crate::session::routines::settled;
 use analytics::Context;
 use base::error::SqlResult;
 use base::routines::{ResultOf, Routine, Volatility};
@@ -9,6 +12,8 @@ use sql::lower::output_name;
 use sql::lower::scope::ParameterTypes;
 use sql::routines;
 use sql::routines::body::argument;
+use sql::routines::listed::with_listed_columns;
+use sql::routines::polymorphic;
 use sql::routines::resolve::Resolved;
 use sqlparser::ast::{
     self, Expr, FunctionArg, Ident, ObjectName, SelectItem, SetExpr, Statement, TableFactor, VisitorMut,
@@ -21,13 +26,19 @@ pub(super) struct Found {
     pub routine: Arc<Routine>,
     pub arguments: Vec<Expr>,
     pub is_table: bool,
+    /// Its rows are numbered (WITH ORDINALITY).
+    pub is_numbered: bool,
 }
 
 /// A function that stands for a table.
-fn table_call(factor: &TableFactor) -> Option<(&ObjectName, &[FunctionArg])> {
+fn table_call(factor: &TableFactor) -> Option<(&ObjectName, &[FunctionArg], Option<&ast::TableAlias>, bool)> {
     match factor {
-        TableFactor::Table { name, args: Some(args), .. } => Some((name, &args.args)),
-        TableFactor::Function { name, args, .. } => Some((name, args)),
+        TableFactor::Table { name, args: Some(args), alias, with_ordinality, .. } => {
+            Some((name, &args.args, alias.as_ref(), *with_ordinality))
+        }
+        TableFactor::Function { name, args, alias, with_ordinality, .. } => {
+            Some((name, args, alias.as_ref(), *with_ordinality))
+        }
         _ => None,
     }
 }
@@ -73,6 +84,7 @@ pub(super) fn in_from(
 /// Takes calls out of a statement, inner ones first.
 pub(super) struct Calls<'a> {
     context: &'a Context<'a>,
+    plan: Planner,
     /// Of the statement, and of the calls that became parameters.
     types: ParameterTypes,
     pub found: Vec<Found>,
@@ -94,9 +106,19 @@ fn is_conditional(e: &Expr) -> bool {
 
 impl<'a> Calls<'a> {
     /// Of a statement with parameters of these types; one that changes rows is about many.
-    pub fn new(context: &'a Context<'a>, types: ParameterTypes, changes: bool) -> Calls<'a> {
+    pub fn new(context: &'a Context<'a>, plan: Planner, types: ParameterTypes, changes: bool) -> Calls<'a> {
         let (found, around) = (Vec::new(), Vec::new());
-        Calls { context, types, found, per_row: vec![changes], around, conditions: 0 }
+        Calls { context, plan, types, found, per_row: vec![changes], around, conditions: 0 }
+    }
+
+    /// The function that a call means, with the types that the call decides. Errors: 0A000 for arguments of rows.
+    fn settled(&self, name: &ObjectName, arguments: &[FunctionArg]) -> SqlResult<Option<Resolved>> {
+        let Some(found) = resolved(self.context, &self.types, name, arguments)? else { return Ok(None) };
+        if polymorphic::is_open(&found.routine) {
+            self.check_arguments(&found.routine, &found.arguments)?;
+        }
+        let routine = settled(self.context, found.routine, &found.arguments, &self.types, self.plan)?;
+        Ok(Some(Resolved { routine, arguments: found.arguments }))
     }
 
     /// Errors: 0A000.
@@ -133,7 +155,7 @@ impl<'a> Calls<'a> {
 
     /// The value of a call; `None`: it is a call of something else.
     fn value(&mut self, function: &ast::Function) -> SqlResult<Option<Expr>> {
-        let found = resolved(self.context, &self.types, &function.name, written(&function.args))?;
+        let found = self.settled(&function.name, written(&function.args))?;
         let Some(Resolved { routine, arguments }) = found else { return Ok(None) };
         let shown = routines::spaced_signature(self.context.catalog, &routine);
         if function.over.is_some() || function.filter.is_some() {
@@ -159,20 +181,16 @@ impl<'a> Calls<'a> {
         }
         self.check_place(&routine)?;
         self.check_arguments(&routine, &arguments)?;
-        self.found.push(Found { routine, arguments, is_table: false });
+        self.found.push(Found { routine, arguments, is_table: false, is_numbered: false });
         Ok(Some(argument(self.types.0.len())))
     }
 
     /// The table that rows of a call are; `None`: it is something else.
     fn table(&mut self, factor: &TableFactor) -> SqlResult<Option<TableFactor>> {
-        let Some((name, arguments)) = table_call(factor) else { return Ok(None) };
-        let found = resolved(self.context, &self.types, name, arguments)?;
-        let Some(Resolved { routine, arguments }) = found else { return Ok(None) };
-        let mut alias = match factor {
-            TableFactor::Table { alias, with_ordinality: false, .. } => alias.clone(),
-            TableFactor::Function { alias, .. } => alias.clone(),
-            _ => return Err(SqlError::unsupported("WITH ORDINALITY for a function in PL/pgSQL")),
-        };
+        let Some((name, arguments, alias, is_numbered)) = table_call(factor) else { return Ok(None) };
+        let Some(Resolved { routine, arguments }) = self.settled(name, arguments)? else { return Ok(None) };
+        let mut alias = alias.cloned();
+        let routine = with_listed_columns(&routine, alias.as_mut(), is_numbered)?;
         if routine.is_procedure() || routine.result == ResultOf::Trigger {
             return Err(SqlError::unsupported(format!("a {} in FROM", routine.kind())));
         }
@@ -198,9 +216,14 @@ impl<'a> Calls<'a> {
                 let name = alias.name.clone();
                 alias.columns.push(ast::TableAliasColumnDef { name, data_type: None });
             }
+            let width = kinds::columns(self.context.catalog, &routine).len();
+            if is_numbered && alias.columns.len() == width {
+                let name = Ident::new("ordinality");
+                alias.columns.push(ast::TableAliasColumnDef { name, data_type: None });
+            }
             *own = Some(alias);
         }
-        self.found.push(Found { routine, arguments, is_table: true });
+        self.found.push(Found { routine, arguments, is_table: true, is_numbered });
         Ok(Some(table))
     }
 }

@@ -1,6 +1,7 @@
 //! Functions of triggers: what they are told, and the conditions under which they are called.
 
 use super::compiled::Compiled;
+use super::transitions::Transition;
 use super::{Session, kinds};
 use crate::session::triggers::Fired;
 use base::error::SqlResult;
@@ -21,14 +22,20 @@ pub(super) struct OfTriggers {
     shapes: BTreeMap<TableId, (Arc<Table>, Arc<[Field]>)>,
     /// Triggers whose functions run.
     pub depth: usize,
+    /// What the function that runs calls the rows of its statement.
+    pub transitions: Arc<[Transition]>,
 }
 
-/// Counts a function of a trigger that runs. A cancel drops what counts it, wherever it is.
-struct Inside<'a>(&'a mut Session);
+/// Counts a function of a trigger that runs, and knows the rows that were named before. A cancel drops what counts it,
+/// wherever it is.
+struct Inside<'a>(&'a mut Session, Arc<[Transition]>);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.0.of_triggers().depth -= 1;
+        let before = std::mem::take(&mut self.1);
+        let of_triggers = self.0.of_triggers();
+        of_triggers.depth -= 1;
+        of_triggers.transitions = before;
     }
 }
 
@@ -44,8 +51,10 @@ impl Session {
         }
         let routine = self.catalog().routines.0.get(&fired.trigger.routine).cloned();
         let compiled = self.compiled(&routine.ok_or_else(base::schema::stale_schema)?)?;
-        self.of_triggers().depth += 1;
-        let inside = Inside(self);
+        let of_triggers = self.of_triggers();
+        of_triggers.depth += 1;
+        let before = std::mem::replace(&mut of_triggers.transitions, Transition::of(fired));
+        let inside = Inside(self, before);
         let session = &mut *inside.0;
         let mut run = session.begin_run(&compiled, Vec::new())?;
         session.tell_program(fired, &mut run);
@@ -54,7 +63,7 @@ impl Session {
 
     /// What a function does that is there without being made.
     fn updated_document(&mut self, built_in: BuiltIn, fired: &Fired) -> SqlResult<Outcome> {
-        let Fired { table, trigger, event, old, new } = fired;
+        let Fired { table, trigger, event, old, new, .. } = fired;
         let old = old.as_ref().map(|old| old.as_slice());
         let new = new.as_ref().map(|new| new.as_slice()).unwrap_or_default();
         let row = sql::document_triggers::updated(built_in, table, trigger, *event, old, new)?;
@@ -103,7 +112,7 @@ impl Session {
 
     /// Gives a function what it knows of what fired its trigger.
     fn tell_program(&mut self, fired: &Fired, run: &mut Run) {
-        let Fired { table, trigger, event, old, new } = fired;
+        let Fired { table, trigger, event, old, new, .. } = fired;
         if trigger.level == Level::Row {
             for (name, values) in [("old", old), ("new", new)] {
                 let fields = self.shape(table);

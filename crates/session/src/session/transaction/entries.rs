@@ -32,12 +32,11 @@ impl Entries {
     }
 }
 
-/// The entries of a row in unique indexes; nulls have none.
+/// The entries of a row in unique indexes; nulls have none, unless they are equal there.
 fn entries_of(key: &Key, row: &Buffered) -> impl Iterator<Item = (TableId, Key)> {
     let unique = row.table.indexes.iter().filter(|index| index.unique);
     unique.filter_map(move |index| {
         let values = row.values()?;
-        let has_null = index.columns.iter().any(|column| values[*column].is_null());
-        (!has_null).then(|| (index.id, row.table.index_entry(index, values, key)))
+        index.forbids_others(values).then(|| (index.id, row.table.index_entry(index, values, key)))
     })
 }

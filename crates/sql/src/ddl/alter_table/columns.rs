@@ -4,7 +4,7 @@ use super::super::sequence_options::Options;
 use super::super::{create_table, defaults};
 use super::Altering;
 use crate::ddl::foreign_keys::are_comparable;
-use crate::ddl::{DdlContext, indexes};
+use crate::ddl::{DdlContext, indexes, kept_texts};
 use crate::lower::scope::{ParameterTypes, Scope};
 use crate::names;
 use crate::parse::{self, IdentityChange};
@@ -12,14 +12,14 @@ use crate::walk;
 use base::error::{SqlResult, SqlState};
 use base::expr::Expr;
 use base::partitioning::{PartitionKey, Partitioning};
-use base::schema::{Identity, Index, Placement, SchemaAction, Table};
+use base::schema::{Identity, Index, Placement, SchemaAction, Sequence, Table};
 use base::{DataType, Datum, SqlError, TableId};
 use sqlparser::ast::{self, AlterColumnOperation as ColumnOperation};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Errors: 42703.
-pub(super) fn position(table: &Table, name: &str) -> SqlResult<usize> {
+pub(in crate::ddl) fn position(table: &Table, name: &str) -> SqlResult<usize> {
     table.column_named(name).filter(|c| !table.columns[*c].hidden).ok_or_else(|| {
         let told = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
         SqlError::new(SqlState::UNDEFINED_COLUMN, told)
@@ -50,9 +50,6 @@ impl DdlContext<'_> {
                     "Drop the constraint first: ALTER TABLE … DROP CONSTRAINT {}.",
                     next.primary_key_name
                 )));
-        }
-        if next.visible_columns().count() == 1 {
-            return Err(SqlError::unsupported("dropping the last column of a table"));
         }
         let what = format!("column {name} of table {}", table.name);
         let followers = self.generated_from(next, column)?;
@@ -362,6 +359,23 @@ pub(in crate::ddl) fn lose_default(table: &mut Table, column: usize) {
     }
 }
 
+/// Defaults of a table that name a sequence name it as it is called from now on; answers whether one does.
+pub(in crate::ddl) fn name_sequence(
+    context: &DdlContext<'_>,
+    table: &mut Table,
+    to: &Sequence,
+) -> SqlResult<bool> {
+    let mut has_named = false;
+    let counted = table.columns.iter_mut().filter(|column| column.identity != Identity::Generated);
+    for default in counted.filter_map(|column| column.default.as_mut()) {
+        if let Some(text) = kept_texts::with_sequence(context, default, to)? {
+            *default = text;
+            has_named = true;
+        }
+    }
+    Ok(has_named)
+}
+
 /// A column that is there no more: its place stays, its name is free.
 pub(in crate::ddl) fn hide(table: &mut Table, column: usize) {
     table.set_domain(column, None);
@@ -373,7 +387,7 @@ pub(in crate::ddl) fn hide(table: &mut Table, column: usize) {
     described.identity = Identity::No;
 }
 
-pub(super) fn rename_column(next: &mut Table, from: &ast::Ident, to: &ast::Ident) -> SqlResult<()> {
+pub(in crate::ddl) fn rename_column(next: &mut Table, from: &ast::Ident, to: &ast::Ident) -> SqlResult<()> {
     let (old, new) = (names::fold(from), names::fold(to));
     let Some(column) = next.column_named(&old).filter(|c| !next.columns[*c].hidden) else {
         return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{old}\" does not exist")));

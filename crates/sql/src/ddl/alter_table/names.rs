@@ -11,43 +11,15 @@ use sqlparser::ast;
 use std::sync::Arc;
 
 impl DdlContext<'_> {
-    pub(super) fn rename_table(&self, next: &mut Table, name: &ast::ObjectName) -> SqlResult<()> {
-        let mut parts = names::parts(name)?;
-        // SET SCHEMA, as the parser writes it.
-        if parts.last().is_some_and(|last| last == crate::parse::SAME_NAME) {
-            let schema = parts.swap_remove(0);
-            crate::ddl::temporary::refuse_move(&next.schema, &schema)?;
-            if !self.catalog.schemas.contains(&schema) {
-                let told = format!("schema \"{schema}\" does not exist");
-                return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, told));
-            }
-            if schema == next.schema {
-                return Ok(());
-            }
-            if self.relation_exists(&schema, &next.name) {
-                return Err(SqlError::new(
-                    SqlState::DUPLICATE_TABLE,
-                    format!("relation \"{}\" already exists in schema \"{schema}\"", next.name),
-                ));
-            }
-            self.refuse_name_of_type(&schema, &next.name)?;
-            if self.catalog.sequences.values().any(|s| s.owner.is_some_and(|(t, _)| t == next.id)) {
-                return Err(SqlError::unsupported("SET SCHEMA of a table with serial or identity columns"));
-            }
-            next.schema = schema;
-            return Ok(());
-        }
-        let name = parts
-            .pop()
-            .filter(|_| parts.is_empty())
-            .ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \".\""))?;
-        if self.relation_exists(&next.schema, &name) {
-            let told = format!("relation \"{name}\" already exists");
-            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, told));
-        }
-        self.refuse_name_of_type(&next.schema, &name)?;
-        next.name = name;
-        Ok(())
+    pub(super) fn rename_table(
+        &self,
+        next: &mut Table,
+        name: &ast::ObjectName,
+        ddl: &mut Ddl,
+    ) -> SqlResult<()> {
+        let was = next.schema.clone();
+        (next.schema, next.name) = self.renamed(&next.schema, &next.name, name)?;
+        if next.schema != was { self.move_sequences(next, ddl) } else { Ok(()) }
     }
 
     pub(super) fn rename_constraint(&self, next: &mut Table, from: &str, to: String) -> SqlResult<()> {
@@ -108,7 +80,7 @@ impl DdlContext<'_> {
     }
 
     /// The table of an index or of a primary key, and its name. Errors: 42P01.
-    fn find_index(&self, name: &ast::ObjectName) -> SqlResult<(&Arc<Table>, String)> {
+    pub(in crate::ddl) fn find_index(&self, name: &ast::ObjectName) -> SqlResult<(&Arc<Table>, String)> {
         let (schema, from) = names::qualified(name, self.database)?;
         let schemas = schema.map_or_else(|| self.search_path.to_vec(), |s| vec![s]);
         let of_key = |schema: &String| {

@@ -47,8 +47,30 @@ pub fn definition(table: &Table, index: &Index, style: Style) -> String {
     if !include.is_empty() {
         text.push_str(&format!(" INCLUDE ({})", include.join(", ")));
     }
+    if index.form.nulls_are_equal {
+        text.push_str(" NULLS NOT DISTINCT");
+    }
     if let Some(predicate) = predicate(table, index, style) {
         text.push_str(&format!(" WHERE {predicate}"));
+    }
+    text
+}
+
+/// The constraint that an index belongs to, behind its name.
+pub fn constraint(table: &Table, index: &Index, is_primary: bool) -> String {
+    let list = |columns: &[usize]| {
+        let names = columns.iter().map(|column| quoted(&table.columns[*column].name).to_string());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let mut text = match (is_primary, index.form.nulls_are_equal) {
+        (true, _) => "PRIMARY KEY",
+        (false, false) => "UNIQUE",
+        (false, true) => "UNIQUE NULLS NOT DISTINCT",
+    }
+    .to_string();
+    text.push_str(&format!(" ({})", list(&index.columns)));
+    if !index.form.include.is_empty() {
+        text.push_str(&format!(" INCLUDE ({})", list(&index.form.include)));
     }
     text
 }
@@ -360,7 +382,7 @@ fn type_of_literal(of: DataType) -> Option<String> {
     match of {
         DataType::Text | DataType::Varchar { .. } | DataType::Json | DataType::Jsonb => Some("text".into()),
         DataType::Char { .. } => Some("bpchar".into()),
-        DataType::Enum(_) | DataType::Array(_) => None,
+        DataType::Enum(_) | DataType::Array(_) | DataType::Composite(_) => None,
         DataType::Numeric { .. } => Some("numeric".into()),
         other => Some(other.name()),
     }

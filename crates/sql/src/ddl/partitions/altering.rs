@@ -153,16 +153,12 @@ impl DdlContext<'_> {
     /// Errors: 42P07; 0A000 for a partition that a view reads.
     fn rename_partition(&self, view: &View, name: &ast::RenameTableNameKind) -> SqlResult<SchemaAction> {
         let (ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name)) = name;
-        let name = names::parts(name)?.pop().expect("a name has a part");
-        if self.relation_exists(&view.shape.schema, &name) {
-            let told = format!("relation \"{name}\" already exists");
-            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, told));
-        }
+        let (schema, name) = self.renamed(&view.shape.schema, &view.shape.name, name)?;
         if let Some(reader) = self.readers(view.shape.id).next() {
             let what = format!("renaming table {} that {} reads", view.shape.name, self.called(reader));
             return Err(SqlError::unsupported(what).hint("Drop the view, rename, and create it again."));
         }
-        let shape = Table { name, ..view.shape.as_ref().clone() };
+        let shape = Table { schema, name, ..view.shape.as_ref().clone() };
         Ok(SchemaAction::PutView(View { shape: Arc::new(shape), ..view.clone() }))
     }
 
@@ -203,6 +199,13 @@ impl DdlContext<'_> {
             // What says nothing of rows.
             Operation::RenameColumn { old_column_name, new_column_name }
                 if crate::parse::stays(old_column_name, new_column_name).is_some() =>
+            {
+                Ok(())
+            }
+            Operation::SetOptionsParens { options }
+                if crate::parse::said_options(options)
+                    .iter()
+                    .all(|(name, _)| crate::parse::is_physical(name)) =>
             {
                 Ok(())
             }
@@ -278,9 +281,6 @@ impl DdlContext<'_> {
 
     /// A unique constraint of one partition is a unique index of its rows. Errors: 0A000 for the default partition.
     fn add_own_unique(&self, view: &View, key: &ast::UniqueConstraint) -> SqlResult<Ddl> {
-        if key.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
-            return Err(SqlError::unsupported("UNIQUE NULLS NOT DISTINCT"));
-        }
         refuse_deferred(key.characteristics.as_ref())?;
         let columns: Vec<String> = key.columns.iter().map(ToString::to_string).collect();
         let name = match &key.name {
@@ -291,8 +291,18 @@ impl DdlContext<'_> {
                 self.free_name(&view.shape.schema, [&view.shape.name, &words, "key"], &[])
             }
         };
+        let included = crate::parse::included(&key.index_options);
+        let included: Vec<String> = included.iter().map(ToString::to_string).collect();
+        let include = match included.as_slice() {
+            [] => String::new(),
+            names => format!(" INCLUDE ({})", names.join(", ")),
+        };
+        let nulls = match key.nulls_distinct {
+            ast::NullsDistinctOption::NotDistinct => " NULLS NOT DISTINCT",
+            _ => "",
+        };
         let text = format!(
-            "CREATE UNIQUE INDEX {} ON {}.{} ({})",
+            "CREATE UNIQUE INDEX {} ON {}.{} ({}){include}{nulls}",
             quoted(&name),
             quoted(&view.shape.schema),
             quoted(&view.shape.name),
@@ -392,8 +402,13 @@ fn drop_own(altered: &Altered<'_>, next: &mut Table, name: &str) {
     }
 }
 
-/// Whether a table has the key that an operation would give to one of its partitions: then the partition has it too.
+/// Whether a table has what an operation would give to one of its partitions: a key, or a column without nulls. Then the
+/// partition has it too.
 fn has_already(root: &Table, operation: &Operation) -> bool {
+    if let Operation::AlterColumn { column_name, op: ast::AlterColumnOperation::SetNotNull {} } = operation {
+        let column = root.column_named(&names::fold(column_name)).map(|column| &root.columns[column]);
+        return column.is_some_and(|column| !column.hidden && column.not_null);
+    }
     let Operation::AddConstraint { constraint, .. } = operation else { return false };
     let columns = match constraint {
         TableConstraint::PrimaryKey(key) => &key.columns,

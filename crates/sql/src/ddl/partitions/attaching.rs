@@ -15,7 +15,7 @@ use base::identifier::first_free;
 use base::partitioning::{Bound, PartitionKey, Partitioning};
 use base::roles::{Object, Rights, RoleChange, RoleId};
 use base::schema::foreign::OfPartition;
-use base::schema::{Catalog, Column, ForeignKey, Identity, SchemaAction, Table};
+use base::schema::{Catalog, Column, ForeignKey, Identity, Index, SchemaAction, Table};
 use base::views::{Relation, View};
 use sqlparser::ast::{ForValues, ObjectName, Statement};
 use std::collections::BTreeMap;
@@ -33,6 +33,7 @@ impl DdlContext<'_> {
         let parent = self.parent(parent)?;
         let child = self.find_table(name)?;
         self.check_owner(&Object::Relation(child.id))?;
+        super::refuse_mixture("attach", &child.schema, parent.shape)?;
         self.refuse_attached(&parent, child)?;
         let columns = same_columns(child, parent.root, &parent.shape.name)?;
         let mut ddl = Ddl { tag: "ALTER TABLE", ..Ddl::default() };
@@ -44,6 +45,7 @@ impl DdlContext<'_> {
         self.keep_free(&parent, &view, &mut ddl)?;
         let condition = self.condition_with(parent.root, &view)?;
         let mut next = self.with_checks_of(child, &parent, &view)?;
+        self.add_indexes_of(child, &parent, &view, &columns, &mut next)?;
         add_keys_of(child, &view, &columns, &condition, &mut next);
         if next != **parent.root {
             ddl.actions.push(SchemaAction::AlterTable(next));
@@ -121,22 +123,11 @@ impl DdlContext<'_> {
         let name = |columns: &[usize], of: &Table| -> Vec<String> {
             columns.iter().map(|column| of.columns[*column].name.clone()).collect()
         };
-        let has_index = |index: &base::schema::Index| {
-            let is_plain = index.form.expressions.is_empty() && index.form.predicate.is_none();
-            let keys = name(index.keys(), child);
-            let is_same = |other: &base::schema::Index| {
-                name(other.keys(), root) == keys && (other.unique || !index.unique)
-            };
-            is_plain && (name(&root.primary_key, root) == keys || root.indexes.iter().any(is_same))
-        };
         let own_key = child.primary_key.iter().all(|column| !child.columns[*column].hidden);
         let what = match () {
             () if child.id == root.id => "attaching a table to itself",
             () if own_key && name(&child.primary_key, child) != name(&root.primary_key, root) => {
                 "attaching a table whose primary key is not that of the partitioned table"
-            }
-            () if !child.indexes.iter().all(has_index) => {
-                "attaching a table with an index that the partitioned table has not"
             }
             () if self.catalog.referencing(child).next().is_some() => {
                 "attaching a table that foreign keys reference"
@@ -177,6 +168,53 @@ impl DdlContext<'_> {
             put_check(self, &mut next, is_free.then(|| check.name.clone()), &e)?;
         }
         Ok(next)
+    }
+
+    /// The partitioned table gets the indexes of an attached one that it has not, for the rows of the partition alone: other rows
+    /// have nulls in the columns that such an index computes. Errors: 42P07 for a name that is taken, 0A000.
+    fn add_indexes_of(
+        &self,
+        child: &Table,
+        parent: &Parent<'_>,
+        view: &View,
+        columns: &[(usize, usize)],
+        next: &mut Table,
+    ) -> SqlResult<()> {
+        let missing: Vec<&Index> =
+            child.indexes.iter().filter(|index| !has_index(parent.root, child, index)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let refused = match () {
+            () if child.partitioning.is_some() => {
+                "attaching a partitioned table with an index that the other has not"
+            }
+            () if view.partition.as_ref().is_some_and(|of| of.bound == Bound::Default) => {
+                "attaching a table with an index of its own as the default partition"
+            }
+            () => "",
+        };
+        if !refused.is_empty() {
+            return Err(SqlError::unsupported(refused)
+                .hint("Create the index on the partitioned table, or drop it first."));
+        }
+        let known = self.catalog.views.values().map(Arc::as_ref);
+        let condition = partitions::Tree::of(parent.root, known.chain([view])).condition(view.shape.id);
+        let condition = crate::parse::parse_expr(&condition)?;
+        let to = |column: usize| columns.iter().find(|(from, _)| *from == column).map(|(_, to)| *to);
+        let mut next_id = self.catalog.next_id;
+        for index in missing {
+            if next.schema != child.schema && self.relation_exists(&next.schema, &index.name) {
+                let told = format!("relation \"{}\" already exists", index.name);
+                return Err(SqlError::new(SqlState::DUPLICATE_TABLE, told));
+            }
+            let Some(mut declared) = self.copied_index(index, to)? else {
+                return Err(SqlError::internal("all columns are those of the partitioned table"));
+            };
+            declared.narrow(&condition)?;
+            self.put_index(next, declared, Some(index.name.clone()), &mut next_id)?;
+        }
+        Ok(())
     }
 
     /// Errors: 42P01 for what is no partition of the parent, 0A000.
@@ -251,6 +289,20 @@ impl DdlContext<'_> {
         catalog.tables.insert(like.id, Arc::new(like));
         create_table(&DdlContext { catalog: &Arc::new(catalog), ..*self }, &create)
     }
+}
+
+/// Whether a partitioned table has an index that serves as well as one of a table that is attached.
+fn has_index(root: &Table, child: &Table, index: &Index) -> bool {
+    let names = |columns: &[usize], of: &Table| -> Vec<String> {
+        columns.iter().map(|column| of.columns[*column].name.clone()).collect()
+    };
+    let is_plain = index.form.expressions.is_empty() && index.form.predicate.is_none();
+    let keys = names(index.keys(), child);
+    let is_same = |other: &Index| {
+        let is_of_all = other.form.predicate.is_none() && other.form.expressions.is_empty();
+        is_of_all && names(other.keys(), root) == keys && (other.unique || !index.unique)
+    };
+    is_plain && (names(&root.primary_key, root) == keys || root.indexes.iter().any(is_same))
 }
 
 /// Adds the foreign keys of a table whose rows a partitioned table gets, each for these rows, but for those that it has

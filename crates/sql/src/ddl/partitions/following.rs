@@ -364,6 +364,7 @@ fn shown(table: &Table, view: &View, condition: &str) -> SqlResult<View> {
         uses: [(table.id, columns.iter().map(|(number, _)| *number).collect())].into(),
         check_option: CheckOption::Cascaded,
         partition: view.partition.clone(),
+        security: view.security,
     })
 }
 

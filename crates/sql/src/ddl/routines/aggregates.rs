@@ -2,7 +2,7 @@
 
 use super::super::{Ddl, DdlContext};
 use super::INVALID_DEFINITION;
-use super::arguments::argument_type;
+use super::arguments::{argument_type, refuse_undecided};
 use crate::lower::scope::ParameterTypes;
 use crate::names;
 use crate::parse::{CreateAggregate, Declared};
@@ -11,13 +11,13 @@ use crate::routines::fold::{self, Fold};
 use crate::routines::resolve::{Types, resolve, unfit};
 use crate::routines::scopes::Scopes;
 use crate::routines::{self, expand};
-use base::TableId;
 use base::element::Element;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::routines::{
     Aggregate, Estimates, Form, FunctionName, Language, Parallel, Parameter, ResultOf, Routine, TypeOf,
     Volatility,
 };
+use base::{DataType, TableId};
 use sqlparser::ast::{self, Expr, FunctionArguments, ObjectName};
 
 impl DdlContext<'_> {
@@ -29,9 +29,6 @@ impl DdlContext<'_> {
                 .hint("There are SFUNC, STYPE, INITCOND, FINALFUNC and PARALLEL."));
         }
         let (schema, name) = self.new_name(&create.name, false)?;
-        if crate::temporary::is_temporary(&schema) {
-            return Err(SqlError::unsupported("a temporary aggregate"));
-        }
         self.check_create(&schema)?;
         let parameters = parameters(&create.parameters)?;
         let (aggregate, result) = self.computed(create, &parameters)?;
@@ -49,10 +46,11 @@ impl DdlContext<'_> {
             estimates: Estimates::default(),
             body: String::new(),
             is_standard: false,
+            is_variadic: false,
             is_definer: false,
             form: Form::Aggregate(aggregate),
         };
-        if self.checks_bodies {
+        if self.checks_bodies && !made.is_polymorphic() {
             Fold::of(self.catalog, self.search_path, self.database, &made)?;
         }
         ddl.actions = self.placed(&mut made, create.or_replace)?;
@@ -65,17 +63,18 @@ impl DdlContext<'_> {
             |word: &str| SqlError::new(INVALID_DEFINITION, format!("aggregate {word} must be specified"));
         let state = argument_type(create.state.as_ref().ok_or_else(|| missing("stype"))?)?;
         let transition = create.transition.as_ref().ok_or_else(|| missing("sfunc"))?;
+        refuse_undecided(parameters, &ResultOf::One(state), "transition")?;
         let taken: Vec<TypeOf> =
             std::iter::once(state).chain(parameters.iter().map(|parameter| parameter.of)).collect();
         let (next, gives) = self.function_of(transition, &taken)?;
-        if gives.data_type != state.data_type {
+        if (gives.data_type, gives.any) != (state.data_type, state.any) {
             let (shown, state) = (&next.name, routines::type_name(self.catalog, state));
             let told = format!("return type of transition function {shown} is not {state}");
             return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, told));
         }
-        let first = parameters.first().map(|parameter| parameter.of.data_type);
+        let first = parameters.first().map(|parameter| (parameter.of.data_type, parameter.of.any));
         let begins_with_value = create.initial.is_none() && fold::is_strict(self.catalog, &next);
-        if begins_with_value && first != Some(state.data_type) {
+        if begins_with_value && first != Some((state.data_type, state.any)) {
             let told = "must not omit initial value when transition function is strict and transition type is \
                         not compatible with input type";
             return Err(SqlError::new(INVALID_DEFINITION, told));
@@ -87,26 +86,38 @@ impl DdlContext<'_> {
                 (Some(last), result)
             }
         };
+        refuse_undecided(parameters, &ResultOf::One(result), "result")?;
         Ok((Aggregate { state, initial: create.initial.clone(), transition: next, last }, result))
     }
 
     /// The function of a name that takes values of these types, and the type of what it gives. Errors: 42883, 42501; 0A000
     /// for one in PL/pgSQL.
     fn function_of(&self, name: &ObjectName, taken: &[TypeOf]) -> SqlResult<(FunctionName, TypeOf)> {
-        let null = |of: &TypeOf| format!("CAST(NULL AS {})", routines::written_type(of.data_type));
+        let null = |of: &TypeOf| match of.any {
+            Some(any) => format!("CAST(NULL AS {})", any.name()),
+            None => format!("CAST(NULL AS {})", routines::written_type(of.data_type)),
+        };
         let nulls: Vec<String> = taken.iter().map(null).collect();
         let call = crate::parse::parse_expr(&format!("{name}({})", nulls.join(", ")))?;
         let Expr::Function(ast::Function { args: FunctionArguments::List(list), .. }) = &call else {
             return Err(SqlError::new(INVALID_DEFINITION, format!("{name} is no name of a function")));
         };
         let (scopes, parameters) = (Scopes::default(), ParameterTypes::default());
-        let types = Types { lookup: self.lookup(), scopes: &scopes, parameters: &parameters };
+        let (scopes, parameters, is_body) = (&scopes, &parameters, false);
+        let types = Types { lookup: self.lookup(), scopes, parameters, is_body };
         if let Some(found) = resolve(types, name, &list.args)? {
             return self.function_of_user(&found.routine);
         }
         let (_, last) = names::qualified(name, self.database)?;
         let function = FunctionName { routine: None, name: last };
-        let sql = format!("SELECT {}", fold::call(self.catalog, &function, &nulls));
+        // What is polymorphic is tried with a type that no function of PostgreSQL's gives otherwise.
+        let sample = |of: &TypeOf| match of.any {
+            Some(any) if any.is_array() => "CAST(NULL AS uuid[])".to_string(),
+            Some(_) => "CAST(NULL AS uuid)".to_string(),
+            None => null(of),
+        };
+        let samples: Vec<String> = taken.iter().map(sample).collect();
+        let sql = format!("SELECT {}", fold::call(self.catalog, &function, &samples));
         let asked =
             crate::parse::parse(&sql)?.pop().ok_or_else(|| SqlError::internal("this text is a query"))?;
         let columns = self.shapes.columns_of(&asked, &[]).map_err(|error| {
@@ -115,7 +126,13 @@ impl DdlContext<'_> {
         })?;
         let column = columns.and_then(|columns| columns.into_iter().next());
         let column = column.ok_or_else(|| SqlError::internal("a query has columns"))?;
-        Ok((function, routines::unlimited(column.data_type).into()))
+        let given = routines::unlimited(column.data_type);
+        let sampled = taken.iter().filter_map(|of| of.any).find(|any| match given {
+            DataType::Uuid => !any.is_array(),
+            DataType::Array(of) => any.is_array() && of.data_type() == DataType::Uuid,
+            _ => false,
+        });
+        Ok((function, sampled.map_or(given.into(), TypeOf::from)))
     }
 
     fn function_of_user(&self, routine: &Routine) -> SqlResult<(FunctionName, TypeOf)> {
@@ -140,12 +157,8 @@ impl DdlContext<'_> {
     }
 }
 
-/// Errors: 0A000 for several arguments, and for those that there are no arrays of.
+/// Errors: 0A000 for arguments that there are no arrays of, 42601 for defaults.
 fn parameters(declared: &[Declared]) -> SqlResult<Vec<Parameter>> {
-    if declared.len() > 1 {
-        return Err(SqlError::unsupported("an aggregate with several arguments")
-            .hint("Let it take one: an array, or jsonb, of what belongs together."));
-    }
     let mut made = Vec::new();
     for of in declared {
         if let Some(mode) = &of.mode {
@@ -156,7 +169,7 @@ fn parameters(declared: &[Declared]) -> SqlResult<Vec<Parameter>> {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, told));
         }
         let data_type = argument_type(&of.data_type)?;
-        if Element::of(data_type.data_type).is_none() {
+        if Element::of(data_type.data_type).is_none() && data_type.any.is_none() {
             return Err(SqlError::unsupported(format!("an aggregate over {}", of.data_type))
                 .hint("Values of types that there are arrays of can be aggregated."));
         }

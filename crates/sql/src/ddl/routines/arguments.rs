@@ -5,8 +5,11 @@ use super::INVALID_DEFINITION;
 use crate::names;
 use crate::parse::{CreateRoutine, Declared, DeclaredResult};
 use crate::routines;
+use base::DataType;
 use base::error::{SqlError, SqlResult, SqlState};
-use base::routines::{DeclaredArgument, Form, Language, Mode, PARAMETERS_MAX, Parameter, ResultOf, TypeOf};
+use base::routines::{
+    DeclaredArgument, Form, Language, Mode, PARAMETERS_MAX, Parameter, Polymorphic, ResultOf, TypeOf,
+};
 use sqlparser::ast;
 use std::collections::BTreeSet;
 
@@ -15,6 +18,8 @@ pub(super) struct Taken {
     pub parameters: Vec<Parameter>,
     pub form: Form,
     pub result: ResultOf,
+    /// The last parameter is an array of all arguments from there on.
+    pub is_variadic: bool,
 }
 
 impl DdlContext<'_> {
@@ -27,6 +32,7 @@ impl DdlContext<'_> {
         refuse_names(&create.parameters, language)?;
         let modes = create.parameters.iter().map(|of| mode(of, create)).collect::<SqlResult<Vec<Mode>>>()?;
         let parameters = self.parameters(&create.parameters, &modes)?;
+        let is_variadic = is_variadic(&modes, &parameters)?;
         let outputs = outputs(&create.parameters, &modes)?;
         if outputs.is_empty() {
             let result = match &create.result {
@@ -36,12 +42,13 @@ impl DdlContext<'_> {
                 }
                 Some(declared) => self.result(declared, &parameters)?,
             };
-            return Ok(Taken { parameters, form: Form::Plain, result });
+            refuse_undecided(&parameters, &result, "result")?;
+            return Ok(Taken { parameters, form: Form::Plain, result, is_variadic });
         }
         let mut declared = Vec::with_capacity(modes.len());
         for (of, mode) in create.parameters.iter().zip(&modes) {
             declared.push(match mode {
-                Mode::In => DeclaredArgument::In,
+                Mode::In | Mode::Variadic => DeclaredArgument::In,
                 Mode::InOut => DeclaredArgument::InOut,
                 Mode::Out | Mode::Column => {
                     DeclaredArgument::Out { name: of.name.clone(), of: argument_type(&of.data_type)? }
@@ -49,7 +56,8 @@ impl DdlContext<'_> {
             });
         }
         let result = self.result_of_outputs(create.result.as_ref(), outputs)?;
-        Ok(Taken { parameters, form: Form::WithOutputs(declared), result })
+        refuse_undecided(&parameters, &result, "result")?;
+        Ok(Taken { parameters, form: Form::WithOutputs(declared), result, is_variadic })
     }
 
     /// Those that go in.
@@ -150,7 +158,10 @@ impl DdlContext<'_> {
                 match of.to_string().to_lowercase().as_str() {
                     "void" | "pg_catalog.void" if !is_set => return Ok(ResultOf::Void),
                     "trigger" | "pg_catalog.trigger" if !is_set => return Ok(ResultOf::Trigger),
-                    "void" | "trigger" | "record" | "event_trigger" | "anyelement" | "anyarray" => {
+                    "record" | "pg_catalog.record" => {
+                        return Ok(if is_set { ResultOf::SetOfOpenRecords } else { ResultOf::OpenRecord });
+                    }
+                    "void" | "trigger" | "event_trigger" => {
                         return Err(SqlError::unsupported(format!("a function that returns {of}"))
                             .hint("Name the type, or the columns by RETURNS TABLE (…) or OUT arguments."));
                     }
@@ -173,16 +184,58 @@ impl DdlContext<'_> {
     }
 }
 
+/// Whether the last of the parameters is an array of all arguments from there on. Errors: 42P13 for one that is none, or
+/// that others follow.
+fn is_variadic(modes: &[Mode], parameters: &[Parameter]) -> SqlResult<bool> {
+    let Some(at) = modes.iter().position(|mode| *mode == Mode::Variadic) else { return Ok(false) };
+    if modes[at + 1..].iter().any(|mode| mode.goes_in()) {
+        let told = "VARIADIC parameter must be the last input parameter";
+        return Err(SqlError::new(INVALID_DEFINITION, told));
+    }
+    let is_array = |of: TypeOf| match of.any {
+        Some(any) => any.is_array(),
+        None => matches!(of.data_type, DataType::Array(_)),
+    };
+    match parameters.last().is_some_and(|last| is_array(last.of)) {
+        true => Ok(true),
+        false => Err(SqlError::new(INVALID_DEFINITION, "VARIADIC parameter must be an array")),
+    }
+}
+
+/// Errors: 42P13 for a polymorphic type that no argument decides; `what` it is of.
+pub(super) fn refuse_undecided(parameters: &[Parameter], result: &ResultOf, what: &str) -> SqlResult<()> {
+    let result: Vec<TypeOf> = match result {
+        ResultOf::One(of) | ResultOf::SetOf(of) => vec![*of],
+        ResultOf::Table(columns) | ResultOf::Record(columns) => columns.iter().map(|(_, of)| *of).collect(),
+        _ => Vec::new(),
+    };
+    for any in result.into_iter().filter_map(|of| of.any) {
+        let of_family =
+            |of: &Parameter| of.of.any.map(Polymorphic::is_compatible) == Some(any.is_compatible());
+        if parameters.iter().any(of_family) {
+            continue;
+        }
+        let wanted = match any.is_compatible() {
+            false => "anyelement, anyarray, anynonarray, anyenum, anyrange, or anymultirange",
+            true => {
+                "anycompatible, anycompatiblearray, anycompatiblenonarray, anycompatiblerange, or \
+                 anycompatiblemultirange"
+            }
+        };
+        let detail = format!("A result of type {} requires at least one input of type {wanted}.", any.name());
+        let told = format!("cannot determine {what} data type");
+        return Err(SqlError::new(INVALID_DEFINITION, told).detail(detail));
+    }
+    Ok(())
+}
+
 /// What an argument is for. Errors: 0A000.
 fn mode(of: &Declared, create: &CreateRoutine) -> SqlResult<Mode> {
     let mode = match of.mode.as_deref() {
         None => return Ok(Mode::In),
         Some("OUT") => Mode::Out,
         Some("INOUT") => Mode::InOut,
-        Some(other) => {
-            return Err(SqlError::unsupported(format!("arguments that are {other}"))
-                .hint("Take an array, and give it as ARRAY[…]."));
-        }
+        Some(_) => return Ok(Mode::Variadic),
     };
     match create.is_procedure {
         true => Err(SqlError::unsupported("OUT and INOUT arguments of a procedure")
@@ -228,10 +281,17 @@ fn refuse_names(declared: &[Declared], language: Language) -> SqlResult<()> {
 /// Errors: 0A000 for a type that no argument has here; 42704.
 pub(super) fn argument_type(written: &ast::DataType) -> SqlResult<TypeOf> {
     match written.to_string().to_lowercase().as_str() {
-        "anyelement" | "anyarray" | "anynonarray" | "anyenum" | "anyrange" | "anycompatible" | "record"
-        | "void" | "trigger" | "internal" | "cstring" => {
-            Err(SqlError::unsupported(format!("arguments and columns of type {written}")))
-        }
+        "any"
+        | "\"any\""
+        | "anyrange"
+        | "anymultirange"
+        | "anycompatiblerange"
+        | "anycompatiblemultirange"
+        | "record"
+        | "void"
+        | "trigger"
+        | "internal"
+        | "cstring" => Err(SqlError::unsupported(format!("arguments and columns of type {written}"))),
         _ => routines::type_of(written),
     }
 }

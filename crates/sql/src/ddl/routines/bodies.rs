@@ -22,8 +22,8 @@ impl DdlContext<'_> {
 
     fn check_sql_body(&self, routine: &Routine) -> SqlResult<()> {
         let statements = body::statements(self.catalog, self.search_path, self.database, routine)?;
-        // It is not in the catalog yet: what it says is looked at when it is called.
-        if calls_itself(&statements, routine) {
+        // It is not in the catalog yet, or a call decides its types: what it says is looked at when it is called.
+        if routine.is_polymorphic() || calls_itself(&statements, routine) {
             return body::refuse_others(&statements);
         }
         self.check_statements(routine, statements)
@@ -56,7 +56,8 @@ impl DdlContext<'_> {
     fn check_statements(&self, routine: &Routine, statements: Vec<Statement>) -> SqlResult<()> {
         body::refuse_others(&statements)?;
         let columns = self.columns_of_body(routine, &statements)?;
-        if matches!(routine.result, ResultOf::Void | ResultOf::Procedure) {
+        let is_open = matches!(routine.result, ResultOf::OpenRecord | ResultOf::SetOfOpenRecords);
+        if matches!(routine.result, ResultOf::Void | ResultOf::Procedure) || is_open && columns.is_some() {
             return Ok(());
         }
         let shown = match &routine.result {

@@ -83,8 +83,7 @@ impl DdlContext<'_> {
             }
             if let Some(aggregate) = routine.aggregate() {
                 let what = format!("function {}", routines::signature(self.catalog, routine));
-                let next =
-                    routines::fold::transition(self.catalog, aggregate, routine, ["state", "argument"]);
+                let next = routines::fold::transition(self.catalog, aggregate, routine);
                 let last = aggregate.last.iter();
                 let last = last.map(|last| routines::fold::call(self.catalog, last, &["state".to_string()]));
                 let sql = std::iter::once(next).chain(last).collect::<Vec<_>>().join(", ");
@@ -153,7 +152,7 @@ impl DdlContext<'_> {
         let mut going: Vec<&Arc<Routine>> = Vec::new();
         for routine in self.catalog.routines.0.values().filter(|routine| !dropped.contains(&routine.id)) {
             let of_type = routine.all_types().find_map(|of| {
-                let ids = of.domain.into_iter().chain(of.data_type.enumeration().map(|of| of.id()));
+                let ids = of.domain.into_iter().chain(of.data_type.made_id());
                 ids.into_iter().find(|id| types.contains(id))
             });
             let Some(id) = of_type.or(routine.row_of().filter(|id| relations.contains(id))) else { continue };
@@ -191,8 +190,8 @@ impl DdlContext<'_> {
     fn type_called(&self, id: TableId) -> String {
         let relation = self.catalog.relation(id).map(|relation| relation.shape().name.clone());
         let domain = || self.catalog.types.domains.get(&id).map(|domain| domain.name.clone());
-        let of_enum = || self.catalog.types.enums.get(&id).map(|of| of.name());
-        relation.or_else(domain).or_else(of_enum).unwrap_or_default()
+        let made = || self.catalog.types.made(id).map(|of| of.name());
+        relation.or_else(domain).or_else(made).unwrap_or_default()
     }
 
     /// DROP SCHEMA … CASCADE takes its routines along. Errors: 0A000 while something of another schema calls them.
@@ -215,7 +214,8 @@ fn calls(sql: &str, routine: &Routine) -> SqlResult<bool> {
         let Ok(parts) = names::parts(name) else { return false };
         let is_name = parts.last() == Some(&routine.name);
         let is_schema = parts.len() < 2 || parts[parts.len() - 2] == routine.schema;
-        is_name && is_schema && (routine.required()..=routine.parameters.len()).contains(&arguments)
+        let most = if routine.is_variadic { usize::MAX } else { routine.parameters.len() };
+        is_name && is_schema && (routine.required()..=most).contains(&arguments)
     };
     let statements = crate::parse::parse(sql)?;
     let found = walk::expressions(&statements, |e| match e {

@@ -2,6 +2,7 @@
 
 use super::typing::*;
 use super::*;
+use crate::networks;
 use base::expr::ZoneFunction;
 
 impl ExprLowering<'_> {
@@ -21,6 +22,12 @@ impl ExprLowering<'_> {
                 let negated = in_bounds(Expr::Unary(UnaryOperator::Negate, Box::new(value.expr)), data_type);
                 let folded = if is_constant { Expr::Constant(negated.eval(&[])?) } else { negated };
                 Ok(Typed::known(folded, data_type))
+            }
+            // Of an address.
+            ast::UnaryOperator::BitwiseNot => {
+                let value = self.lower(e)?;
+                let all = Typed::known(Expr::Constant(Datum::Int(-1)), DataType::Integer);
+                self.search_of(value, &ast::BinaryOperator::PGBitwiseXor, all)
             }
             _ => Err(Refusal::TooRich),
         }
@@ -68,6 +75,10 @@ impl ExprLowering<'_> {
             B::Divide => BinaryOperator::Divide,
             B::Modulo => BinaryOperator::Remainder,
             B::StringConcat => BinaryOperator::Concat,
+            op if networks::has_operator(DataType::Inet, op) => {
+                let (left, right) = (self.lower(left)?, self.lower(right)?);
+                return self.search_of(left, op, right);
+            }
             op => return self.pattern(left, op, right),
         };
         // (a, b) = (1, 2)
@@ -92,6 +103,9 @@ impl ExprLowering<'_> {
                 if is_json_or_search(&left) || is_json_or_search(&right) =>
             {
                 self.json_of(left, op, right)
+            }
+            BinaryOperator::Add | BinaryOperator::Subtract if is_address(&left) || is_address(&right) => {
+                self.search_of(left, op, right)
             }
             _ => self.operated(operator, left, right),
         }
@@ -143,6 +157,7 @@ impl ExprLowering<'_> {
             (_, Kind::Known(data_type)) => (self.resolve(left, data_type)?, right),
             _ => (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?),
         };
+        let (left, right) = alike(left, right)?;
         let (a, b) = (left.data_type(), right.data_type());
         if family(a) != family(b) || family(a) == Family::Json {
             return Err(no_operator(operator.symbol(), a, b));
@@ -174,7 +189,7 @@ impl ExprLowering<'_> {
             {
                 Some(DataType::Double)
             }
-            Kind::Known(DataType::Time) => None,
+            Kind::Known(DataType::Time | DataType::TimeTz) => None,
             Kind::Known(data_type) => Some(data_type),
             _ => None,
         };
@@ -226,6 +241,16 @@ impl ExprLowering<'_> {
     }
 }
 
+/// Two sides of which one becomes of the other's type wherever they meet: a time of day beside one with an offset.
+fn alike(left: Typed, right: Typed) -> SqlResult<(Typed, Typed)> {
+    use DataType::{Time, TimeTz};
+    Ok(match (left.data_type(), right.data_type()) {
+        (Time, TimeTz) => (convert(left, TimeTz)?, right),
+        (TimeTz, Time) => (left, convert(right, TimeTz)?),
+        _ => (left, right),
+    })
+}
+
 /// The numeral of a number with its signs and one more; `None` for what is no number.
 fn negated(e: &ast::Expr) -> Option<String> {
     match e {
@@ -246,7 +271,7 @@ fn negated(e: &ast::Expr) -> Option<String> {
 /// if they are none.
 fn moved(operator: BinaryOperator, a: DataType, b: DataType) -> Option<DataType> {
     use BinaryOperator::{Add, Divide, Multiply, Subtract};
-    use DataType::{Date, Interval, Time, Timestamp, TimestampTz};
+    use DataType::{Date, Interval, Time, TimeTz, Timestamp, TimestampTz};
     let is_sum = matches!(operator, Add | Subtract);
     Some(match (a, b) {
         (Date | Timestamp, Interval) if is_sum => Timestamp,
@@ -255,6 +280,9 @@ fn moved(operator: BinaryOperator, a: DataType, b: DataType) -> Option<DataType>
         (Interval, TimestampTz) if operator == Add => TimestampTz,
         (Time, Interval) if is_sum => Time,
         (Interval, Time) if operator == Add => Time,
+        (TimeTz, Interval) if is_sum => TimeTz,
+        (Interval, TimeTz) if operator == Add => TimeTz,
+        (Date, TimeTz) | (TimeTz, Date) if operator == Add => TimestampTz,
         (Time, Time) if operator == Subtract => Interval,
         (Date, Time) | (Time, Date) if operator == Add => Timestamp,
         (Interval, Interval) if is_sum => Interval,
@@ -270,7 +298,8 @@ fn moved(operator: BinaryOperator, a: DataType, b: DataType) -> Option<DataType>
 /// What moves moments and intervals: a moment by the calendar and clocks of the session's zone.
 fn moved_by(operator: BinaryOperator, left: Typed, right: Typed, returns: DataType) -> Expr {
     let zone = crate::zones::current();
-    if returns != DataType::TimestampTz || zone.is_utc() {
+    let is_of_clock = [&left, &right].iter().any(|side| side.data_type() == DataType::TimeTz);
+    if returns != DataType::TimestampTz || zone.is_utc() || is_of_clock {
         return Expr::binary(operator, left.expr, right.expr);
     }
     let (at, by) = match left.data_type() {
@@ -303,6 +332,10 @@ fn is_json_or_search(typed: &Typed) -> bool {
         typed.kind,
         Kind::Known(DataType::Json | DataType::Jsonb | DataType::TsVector | DataType::TsQuery)
     )
+}
+
+fn is_address(typed: &Typed) -> bool {
+    matches!(typed.kind, Kind::Known(DataType::Inet | DataType::Cidr))
 }
 
 fn no_operator(symbol: &str, left: DataType, right: DataType) -> SqlError {

@@ -1,6 +1,7 @@
 //! Which types meet, what they become together, and how a string literal becomes a value of one.
 
 use crate::types::NUMERIC;
+use base::composite::CompositeType;
 use base::decimal::Decimal;
 use base::element::Element;
 use base::enumeration::EnumType;
@@ -18,10 +19,16 @@ pub(super) enum Family {
     Bytes,
     /// A time of day.
     Clock,
+    /// The same with an offset from UTC.
+    ZonedClock,
     Span,
     Json,
     Jsonb,
     Address,
+    /// An address of hardware, of six octets.
+    Hardware,
+    /// Of eight.
+    Hardware8,
     /// A document of full-text search.
     Document,
     /// A query of full-text search.
@@ -29,6 +36,7 @@ pub(super) enum Family {
     /// By its elements' type without limits.
     Array(Element),
     Enum(EnumType),
+    Row(CompositeType),
 }
 
 pub(super) fn family(data_type: DataType) -> Family {
@@ -48,10 +56,14 @@ pub(super) fn family(data_type: DataType) -> Family {
         DataType::Interval => Family::Span,
         DataType::Json => Family::Json,
         DataType::Jsonb => Family::Jsonb,
-        DataType::Inet => Family::Address,
+        DataType::Inet | DataType::Cidr => Family::Address,
+        DataType::MacAddr => Family::Hardware,
+        DataType::MacAddr8 => Family::Hardware8,
+        DataType::TimeTz => Family::ZonedClock,
         DataType::TsVector => Family::Document,
         DataType::TsQuery => Family::Search,
         DataType::Enum(of) => Family::Enum(of),
+        DataType::Composite(of) => Family::Row(of),
         DataType::Array(of) => Family::Array(match of.data_type() {
             DataType::Varchar { .. } | DataType::Char { .. } => Element::of(DataType::Text).unwrap_or(of),
             DataType::Numeric { .. } => Element::of(NUMERIC).unwrap_or(of),

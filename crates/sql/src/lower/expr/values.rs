@@ -76,6 +76,7 @@ impl ExprLowering<'_> {
                 Some(before) => match family(before) {
                     Family::Number => wider(before, data_type),
                     Family::Text => DataType::Text,
+                    Family::Address => DataType::Inet,
                     _ => return Err(Refusal::TooRich),
                 },
             });

@@ -1,7 +1,7 @@
 //! Reads CREATE AGGREGATE.
 
-use super::CreateAggregate;
 use super::written::{Read, literal, parameters, put, takes, unexpected};
+use super::{CreateAggregate, Declared};
 use base::routines::Parallel;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
@@ -27,13 +27,15 @@ pub(super) fn create(parser: &mut Parser<'_>, or_replace: bool) -> Read<CreateAg
         parallel: None,
         unknown: None,
     };
-    if is_old || is_ordered(parser) {
-        made.unknown = Some(if is_old { "BASETYPE".into() } else { "ORDER BY".into() });
+    if is_ordered(parser) {
+        made.unknown = Some("ORDER BY".into());
         rest(parser);
         return Ok(made);
     }
-    made.parameters = parameters(parser)?;
-    parser.expect_token(&Token::LParen)?;
+    if !is_old {
+        made.parameters = parameters(parser)?;
+        parser.expect_token(&Token::LParen)?;
+    }
     loop {
         option(parser, &mut made)?;
         if !parser.consume_token(&Token::Comma) {
@@ -59,7 +61,20 @@ fn option(parser: &mut Parser<'_>, made: &mut CreateAggregate) -> Read<()> {
     }
     parser.next_token();
     match word.as_str() {
-        "sfunc" => {
+        // "ANY": it has no arguments.
+        "basetype" => {
+            made.parameters = match any(parser) {
+                true => Vec::new(),
+                false => vec![Declared {
+                    mode: None,
+                    name: None,
+                    data_type: parser.parse_data_type()?,
+                    default: None,
+                }],
+            };
+            Ok(())
+        }
+        "sfunc" | "sfunc1" => {
             let name = parser.parse_object_name(false)?;
             put(&mut made.transition, name)
         }
@@ -67,11 +82,11 @@ fn option(parser: &mut Parser<'_>, made: &mut CreateAggregate) -> Read<()> {
             let name = parser.parse_object_name(false)?;
             put(&mut made.last, name)
         }
-        "stype" => {
+        "stype" | "stype1" => {
             let data_type = parser.parse_data_type()?;
             put(&mut made.state, data_type)
         }
-        "initcond" => {
+        "initcond" | "initcond1" => {
             let text = initial(parser)?;
             put(&mut made.initial, text)
         }
@@ -93,6 +108,19 @@ fn option(parser: &mut Parser<'_>, made: &mut CreateAggregate) -> Read<()> {
             Ok(())
         }
     }
+}
+
+/// Takes `ANY`, as a word or a text.
+fn any(parser: &mut Parser<'_>) -> bool {
+    let found = match parser.peek_token().token {
+        Token::Word(word) => word.value.eq_ignore_ascii_case("any"),
+        Token::SingleQuotedString(text) => text.eq_ignore_ascii_case("any"),
+        _ => false,
+    };
+    if found {
+        parser.next_token();
+    }
+    found
 }
 
 /// A state as a text, a number or a word.

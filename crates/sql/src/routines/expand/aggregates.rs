@@ -2,15 +2,17 @@
 //! ORDER BY, FILTER and OVER of a call are those of `array_agg`.
 
 use super::{Expansion, cast, permit};
+use crate::names::quoted;
 use crate::privileges::{Check, denied};
 use crate::routines::fold::transition;
 use crate::routines::fold_calls;
 use crate::routines::kept::expand_permitted;
 use crate::routines::resolve::Resolved;
-use base::TableId;
+use base::element::Element;
 use base::error::{SqlError, SqlResult, SqlState};
 use base::roles::{Object, Privileges};
 use base::routines::{Aggregate, FunctionName, Routine};
+use base::{DataType, TableId};
 use sqlparser::ast::{
     self, DuplicateTreatment, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
 };
@@ -63,6 +65,7 @@ impl Expansion<'_, '_> {
             return Err(SqlError::internal("it is an aggregate"));
         };
         permit(self.check, routine)?;
+        check_decided(routine)?;
         check_transition(self.check, routine, aggregate)?;
         let wrong = |told: String| Err(SqlError::new(WRONG_OBJECT_TYPE, told));
         let name = &routine.name;
@@ -72,27 +75,45 @@ impl Expansion<'_, '_> {
         if routine.parameters.is_empty() && !is_star(&function.args) {
             return wrong(format!("{name}(*) must be used to call a parameterless aggregate function"));
         }
-        let argument = match self.arguments(call)?.pop() {
-            Some(argument) => argument,
-            None => crate::parse::parse_expr("1")?,
-        };
+        let mut arguments = self.arguments(call)?;
+        if arguments.is_empty() {
+            arguments.push(crate::parse::parse_expr("1")?);
+        }
         let mut gathered = function.clone();
         gathered.name = ObjectName::from(vec![Ident::new("array_agg")]);
         let FunctionArguments::List(list) = &mut gathered.args else {
             return Err(SqlError::internal("an aggregate has a list of arguments"));
         };
         let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
-        if is_distinct && !list.clauses.is_empty() && call.arguments.last() != Some(&argument) {
+        if is_distinct && arguments.len() > 1 {
+            return Err(SqlError::unsupported(format!(
+                "DISTINCT in a call of {name}, which has several arguments"
+            ))
+            .hint("Compute the distinct rows in a subquery in FROM."));
+        }
+        if is_distinct && !list.clauses.is_empty() && call.arguments.last() != arguments.last() {
             return Err(SqlError::unsupported(format!(
                 "DISTINCT and ORDER BY in a call of {name} whose argument is of another type"
             ))
             .hint("Cast the argument to the type that the aggregate takes, in both places."));
         }
-        list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))];
-        let name = fold_calls::name_of(routine.id);
-        let mut folded = crate::parse::parse_expr(&format!("\"{name}\"(1)"))?;
+        list.args = Vec::new();
+        let declared = self.check.catalog.routines.0.get(&routine.id);
+        let is_polymorphic = declared.is_some_and(|declared| declared.is_polymorphic());
+        let types: Vec<DataType> =
+            routine.types().filter(|_| is_polymorphic).map(|of| of.data_type).collect();
+        let name = quoted(&fold_calls::name_of(routine.id, &types));
+        let mut folded = crate::parse::parse_expr(&format!("{name}(1)"))?;
         if let Expr::Function(ast::Function { args: FunctionArguments::List(list), .. }) = &mut folded {
-            list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(gathered)))];
+            let unnamed = |e: Expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(e));
+            let gather = |argument: Expr| {
+                let mut gathered = gathered.clone();
+                if let FunctionArguments::List(list) = &mut gathered.args {
+                    list.args = vec![unnamed(argument)];
+                }
+                unnamed(Expr::Function(gathered))
+            };
+            list.args = arguments.into_iter().map(gather).collect();
         }
         let state = cast(self.check.catalog, folded, aggregate.state)?;
         let Some(last) = &aggregate.last else { return Ok(state) };
@@ -107,6 +128,25 @@ impl Expansion<'_, '_> {
     }
 }
 
+/// Errors: 0A000 for a polymorphic aggregate whose types the text of a call does not tell, or that gathers arrays.
+fn check_decided(routine: &Routine) -> SqlResult<()> {
+    let name = &routine.name;
+    if routine.is_polymorphic() {
+        let told = format!(
+            "a call of the polymorphic aggregate {name} with an argument of a type that its text does not tell"
+        );
+        return Err(SqlError::unsupported(told).hint("Cast the argument to its type."));
+    }
+    match routine.types().find(|of| Element::of(of.data_type).is_none()) {
+        None => Ok(()),
+        Some(of) => {
+            let of = crate::routines::data_type_name(of.data_type);
+            Err(SqlError::unsupported(format!("an aggregate over {of}"))
+                .hint("Values of types that there are arrays of can be aggregated."))
+        }
+    }
+}
+
 /// Whether the aggregate's owner may call SFUNC, and the role that acts what the body of SFUNC calls. Errors: 42501, and
 /// those of [`super::expand`].
 fn check_transition(check: &Check<'_>, routine: &Routine, aggregate: &Aggregate) -> SqlResult<()> {
@@ -114,7 +154,7 @@ fn check_transition(check: &Check<'_>, routine: &Routine, aggregate: &Aggregate)
     if permitted.is_none() {
         return Ok(());
     }
-    let text = transition(check.catalog, aggregate, routine, ["state", "argument"]);
+    let text = transition(check.catalog, aggregate, routine);
     expand_permitted(check, permitted, &mut crate::parse::parse_expr(&text)?)
 }
 

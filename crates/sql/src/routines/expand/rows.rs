@@ -2,6 +2,7 @@
 
 use super::Expansion;
 use crate::names::quoted;
+use crate::routines::listed::with_listed_columns;
 use crate::routines::resolve::Resolved;
 use crate::routines::scopes::Scopes;
 use crate::routines::{body, hiding, places, unlimited};
@@ -24,11 +25,9 @@ impl Expansion<'_, '_> {
             }
             _ => return Ok(()),
         };
-        let Some(resolved) = self.resolved(name, arguments)? else { return Ok(()) };
+        let Some(mut resolved) = self.resolved(name, arguments)? else { return Ok(()) };
+        resolved.routine = with_listed_columns(&resolved.routine, alias.as_mut(), with_ordinality)?;
         let routine = resolved.routine.clone();
-        if with_ordinality {
-            return Err(SqlError::unsupported("WITH ORDINALITY of a function of a user"));
-        }
         if routine.is_procedure() {
             return Err(super::is_procedure(self.check.catalog, &routine));
         }
@@ -41,14 +40,15 @@ impl Expansion<'_, '_> {
             ResultOf::One(of) => {
                 let query = self.body(&resolved)?;
                 let value = self.scalar(query, &resolved, of)?;
-                places::select_of(vec![(value, routine.name.clone())])
+                let query = places::select_of(vec![(value, routine.name.clone())]);
+                if with_ordinality { places::numbered(query) } else { query }
             }
             ResultOf::Void | ResultOf::Trigger | ResultOf::Procedure => {
                 return Err(super::not_within(&routine));
             }
-            _ => self.rows(&resolved)?,
+            _ => self.rows(&resolved, with_ordinality)?,
         };
-        let alias = self.alias(&routine, alias);
+        let alias = self.alias(&routine, alias, with_ordinality);
         *factor = TableFactor::Derived {
             lateral: is_lateral,
             subquery: Box::new(query),
@@ -58,25 +58,33 @@ impl Expansion<'_, '_> {
         Ok(())
     }
 
-    /// A body in the place of a table.
-    fn rows(&mut self, call: &Resolved) -> SqlResult<Query> {
+    /// A body in the place of a table, with the numbers of its rows where they are asked for.
+    fn rows(&mut self, call: &Resolved, is_numbered: bool) -> SqlResult<Query> {
         let routine = &call.routine;
         let mut query = self.body(call)?;
-        // Rows of a table are in no order, and planning is easier without.
-        if query.limit_clause.is_none() && query.fetch.is_none() {
+        // Rows of a table are in no order unless they are numbered, and planning is easier without.
+        if !is_numbered && query.limit_clause.is_none() && query.fetch.is_none() {
             query.order_by = None;
         }
-        let wanted = self.columns(routine);
+        let mut wanted = self.columns(routine);
         let known = Scopes::default().outputs(self.lookup(), &query);
         let is_as_wanted = known.len() == wanted.len()
             && known.iter().zip(&wanted).all(|((_, known), (_, of))| {
-                of.domain.is_none() && known.map(unlimited) == Some(unlimited(of.data_type))
+                let is_it = || of.domain.is_none() && known.map(unlimited) == Some(unlimited(of.data_type));
+                of.any.is_some() || is_it()
             });
+        let is_one_row = matches!(routine.result, ResultOf::RowOf(_) | ResultOf::Record(_));
+        if is_numbered && !is_one_row {
+            // Casts may change the order of what they are made over.
+            query = places::numbered(query);
+            wanted.push(("ordinality".to_string(), base::DataType::BigInt.into()));
+        }
         if !is_as_wanted {
             query = self.cast_columns(query, &wanted)?;
         }
-        if matches!(routine.result, ResultOf::RowOf(_) | ResultOf::Record(_)) {
+        if is_one_row {
             query = places::one_row(query, &wanted);
+            query = if is_numbered { places::numbered(query) } else { query };
         }
         let bound = self.arguments(call)?;
         if routine.is_strict {
@@ -128,23 +136,26 @@ impl Expansion<'_, '_> {
         Ok(outer)
     }
 
-    fn alias(&self, routine: &Routine, given: Option<ast::TableAlias>) -> ast::TableAlias {
+    fn alias(&self, routine: &Routine, given: Option<ast::TableAlias>, is_numbered: bool) -> ast::TableAlias {
         let given_name = given.as_ref().map(|alias| alias.name.clone());
         let name = given_name.clone().unwrap_or_else(|| quoted(&routine.name));
         let mut columns = given.map(|alias| alias.columns).unwrap_or_default();
         let is_scalar = matches!(routine.result, ResultOf::One(_) | ResultOf::SetOf(_))
             && routine.output_name().is_none();
-        let own = self.columns(routine).into_iter().skip(columns.len());
-        let own: Vec<Ident> = match given_name {
+        let own = self.columns(routine).into_iter();
+        let mut own: Vec<Ident> = match given_name {
             Some(name) if is_scalar => own.map(|_| name.clone()).collect(),
             _ => own.map(|(name, _)| quoted(&name)).collect(),
         };
+        own.extend(is_numbered.then(|| quoted("ordinality")));
+        own.drain(..columns.len().min(own.len()));
         columns.extend(own.into_iter().map(|name| ast::TableAliasColumnDef { name, data_type: None }));
         ast::TableAlias { explicit: true, name, columns, at: None }
     }
 }
 
-fn reads_columns(arguments: &[FunctionArg]) -> bool {
+/// Whether arguments name columns.
+pub(crate) fn reads_columns(arguments: &[FunctionArg]) -> bool {
     let found: ControlFlow<()> = walk::expressions(&arguments.to_vec(), |e| match e {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
