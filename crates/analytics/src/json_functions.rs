@@ -139,6 +139,16 @@ impl Room {
     }
 }
 
+/// The nulls of an array that has nothing else are texts: of them alone nothing tells that the array is of `json`.
+fn write_nulls(array: &mut Datum) {
+    if let Datum::Array(elements) = &*array
+        && elements.iter().all(Datum::is_null)
+    {
+        let written = vec![Datum::text("null"); elements.len()];
+        *array = Datum::Array(written.into());
+    }
+}
+
 impl ScalarUDFImpl for JsonCall {
     fn name(&self) -> &str {
         &self.name
@@ -174,7 +184,12 @@ impl ScalarUDFImpl for JsonCall {
             };
             Ok((values.map_err(external)?, is_one))
         });
-        let columns = columns.collect::<Result<Vec<(Vec<Datum>, bool)>>>()?;
+        let mut columns = columns.collect::<Result<Vec<(Vec<Datum>, bool)>>>()?;
+        if self.name.starts_with("json_meridian_gather")
+            && let Some((arrays, _)) = columns.last_mut()
+        {
+            arrays.iter_mut().for_each(write_nulls);
+        }
         let mut room = self.call.is_of_paths().then(|| Room::of(&columns));
         let values = (0..count).map(|row| {
             let value = scalar.eval_with(&|column| {

@@ -20,7 +20,8 @@ use std::ops::RangeInclusive;
 /// carry foreign keys, catalogs views and comments. 5: catalogs carry types. 6: indexes carry expressions
 /// and predicates. 7: catalogs carry domains. 8: catalogs carry functions and procedures. 9: catalogs carry databases, tables
 /// triggers; indexes are entered by programs. 10: roles and databases carry settings. 11: tables and views carry partitions,
-/// and epochs with a change of the catalog are merged in another way. 12: what older versions lack has its default.
+/// and epochs with a change of the catalog are merged in another way. 12: what older versions lack has its default. 13: composite
+/// types, addresses and times with an offset, polymorphic functions.
 pub const VERSION: u8 = 13;
 
 /// The oldest version that [`decode`] reads.

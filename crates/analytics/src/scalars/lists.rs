@@ -114,6 +114,14 @@ pub(super) fn element_of(e: &Expr, schema: &dyn ExprSchema) -> Option<Element> {
     types::element_type(field.data_type()).and_then(Element::of)
 }
 
+/// Whether a value is an array of rows, which the library does not compare.
+pub(super) fn is_of_rows(e: &Expr, schema: &dyn ExprSchema) -> bool {
+    fields::field(e, schema).is_ok_and(|field| match field.data_type() {
+        Arrow::List(of) => matches!(of.data_type(), Arrow::Struct(_)),
+        _ => false,
+    })
+}
+
 /// Values of which one is an array, with literals beside it as arrays of its type. `None` where there are none. Errors: those
 /// of literals.
 pub(super) fn beside(values: &[Expr], schema: &dyn ExprSchema) -> SqlResult<Option<Vec<Expr>>> {

@@ -55,6 +55,14 @@ pub(super) fn function(call_of: &ScalarFunction, schema: &dyn ExprSchema, is_wri
         }
         // As it is written it is an integer.
         ("abs", [of]) if is_written && let Some(narrow) = typing::narrowed(of) => again(vec![narrow]),
+        // `= ANY` looks for a NULL.
+        ("array_position" | "array_positions" | "array_remove" | "array_replace", [list, of, ..])
+            if lists::is_of_rows(list, schema)
+                && !matches!(of, Expr::Literal(value, _) if value.is_null()) =>
+        {
+            Err(base::SqlError::unsupported(format!("{name} of an array of rows"))
+                .hint("Take the array apart with unnest, and compare the rows."))
+        }
         ("array_remove", [list, of]) => lists::removed(list, of, schema),
         ("array_replace", [list, from, to]) => lists::replaced([list, from, to], schema),
         _ => Ok(None),

@@ -415,7 +415,8 @@ fn scroll(rows: &[Vec<Datum>], position: &mut u64, wanted: Movement) -> Vec<Vec<
 fn wanted(direction: &FetchDirection) -> SqlResult<Movement> {
     let number = |limit: &ast::ValueWithSpan| {
         let text = limit.to_string();
-        text.parse::<i64>()
+        text.parse::<i32>()
+            .map(i64::from)
             .map_err(|_| SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{text}\"")))
     };
     let some = |limit: &Option<ast::ValueWithSpan>| limit.as_ref().map_or(Ok(1), number);

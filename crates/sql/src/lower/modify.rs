@@ -276,7 +276,7 @@ pub fn assigned_column<'t>(
 ) -> SqlResult<(usize, &'t base::schema::Column)> {
     let mut parts = names::parts(name)?;
     let column = parts.pop().expect("a name has a part");
-    let row = parts.last().and_then(|row| table.column_named(row)).map(|row| &table.columns[row]);
+    let row = parts.iter().find_map(|row| table.column_named(row)).map(|row| &table.columns[row]);
     if let Some(row) = row.filter(|row| !row.hidden && matches!(row.data_type, DataType::Composite(_))) {
         let told = format!("assigning attribute \"{column}\" of column \"{}\"", row.name);
         return Err(SqlError::unsupported(told).hint("Assign the whole row: SET c = ROW(…)."));

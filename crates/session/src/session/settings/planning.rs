@@ -133,7 +133,6 @@ pub(super) const SETTINGS: &[(&str, &str, Kind)] = &[
     ("quote_all_identifiers", "off", Stays(false)),
     ("random_page_cost", "4", Number),
     ("recursive_worktable_factor", "10", Number),
-    ("restrict_nonsystem_relation_kind", "", Fixed),
     ("seq_page_cost", "1", Number),
     ("session_preload_libraries", "", Fixed),
     ("session_replication_role", "origin", Only(&["origin", "local"], &["replica"])),
