@@ -36,6 +36,9 @@ pub(super) struct Measured {
     pub replica: Option<Result<NodeId, NotAtReplica>>,
 }
 
+/// Round trips below this are none of a WAN, and what a statement took is not told in them.
+const WAN_NS_MIN: u64 = 100_000;
+
 impl Session {
     pub(super) async fn run_explain(
         &mut self,
@@ -293,8 +296,8 @@ impl Session {
         if measured.has_read {
             self.describe_answered(&measured, document);
         }
-        if measured.has_read || self.last.is_some() {
-            let round_trip_ns = self.round_trip_ns(&claim).max(1);
+        let round_trip_ns = self.round_trip_ns(&claim);
+        if round_trip_ns >= WAN_NS_MIN && (measured.has_read || self.last.is_some()) {
             let trips = on_the_way_ns as f64 / round_trip_ns as f64;
             document.measured(
                 format!("WAN round trips: {trips:.2}"),
