@@ -72,7 +72,8 @@ mod tests {
         for kind in KINDS {
             let drawn: Vec<Vec<u8>> = (0..200).filter_map(|_| (kind.draw)(&mut dice)).collect();
             assert!(drawn.len() > 20, "{}: {} of 200 are values", kind.name, drawn.len());
-            assert!(drawn.iter().any(|bytes| bytes.len() > 30), "{}: all are short", kind.name);
+            // A client's request has three numbers.
+            assert!(drawn.iter().any(|bytes| bytes.len() > 8), "{}: all are short", kind.name);
             drawn.iter().for_each(|bytes| assert_eq!((kind.read)(bytes), Ok(()), "{}", kind.name));
         }
     }
