@@ -18,7 +18,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Aggregates that are computed in floating-point numbers whatever they are called with.
+/// Aggregates that are computed in floating-point numbers, for arguments of any type.
 const ALWAYS_FLOAT: [&str; 7] = ["var", "var_pop", "stddev", "stddev_pop", "covar_samp", "covar_pop", "corr"];
 
 /// So many pieces of a frame are made one before it is gone through again.

@@ -1,4 +1,4 @@
-//! Feeds the parts of Meridian that read foreign bytes with inputs that nobody wrote: values and messages of its encoding,
+//! Feeds the parts of Meridian that read foreign bytes with generated and damaged inputs: values and messages of its encoding,
 //! frames between nodes, a node's directory, texts of SQL.
 //!
 //! IN: a target, a seed and numbers of inputs; an input follows from these alone. OUT: findings: inputs for which a part

@@ -19,7 +19,7 @@ Examples:
 
 Exit code 1: there were findings.";
 
-/// Feeds parts of Meridian that read foreign bytes with inputs that nobody wrote
+/// Feeds parts of Meridian that read foreign bytes with generated and damaged inputs
 #[derive(Parser)]
 #[command(name = "fuzz", version, after_help = EXAMPLES)]
 struct Arguments {

@@ -3,7 +3,7 @@
 //! The host opens files, says how long the lease lasts and appends what the node sends; the node writes numbers and says whose
 //! they are. IN: an owner, a life of the node, when its lease ends, records. OUT: memory ([`Memory`]), which
 //! [`crate::Reader::fetch`] reads in other processes, and the ring. KEEPS: readers are refused from the moment at which the
-//! mapping is made until the node begins, so nobody reads what a former writer left.
+//! mapping is made until the node begins, so no reader takes what a former writer left.
 
 use crate::layout::{FRAME_WORDS, INCARNATION_AT, LEASE_AT, Layout, OWNER_AT, WRITTEN_AT};
 use crate::mapping::Mapping;

@@ -3,7 +3,7 @@
 //!
 //! [`Rings`] makes the files, lends them to the node as memory and renews the lease; [`RingReader`] opens them in a
 //! replica's process. The node's messages to such replicas go through the same files (`records`). KEEPS: files are void from the moment at which a process of the node takes them until that node
-//! publishes, so nobody reads what a former life left; a reader that finds anything but what it expects (no file, another
+//! publishes, so no reader takes what a former life left; a reader that finds anything but what it expects (no file, another
 //! owner, a lease that is over, another life than when it opened the file) finds nothing, and its caller asks.
 
 mod records;

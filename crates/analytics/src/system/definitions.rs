@@ -174,7 +174,7 @@ pub(super) fn size_shown(bytes: i64) -> String {
     format!("{} PB", (halves + halves.signum()) / 2)
 }
 
-/// The same of a number of bytes that is not whole, which only bytes show.
+/// `pg_size_pretty` of a number of bytes with a fraction, which is shown where the unit is bytes and cut off otherwise.
 pub(super) fn with_fraction(shown: String, bytes: &str) -> String {
     match bytes.contains('.') && shown.ends_with(" bytes") {
         true => format!("{} bytes", bytes.trim_end_matches('0').trim_end_matches('.')),

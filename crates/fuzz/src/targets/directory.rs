@@ -82,7 +82,7 @@ fn opened(disk: &mut Files, written: &[Record]) -> Result<(), String> {
     Ok(())
 }
 
-/// A disk in memory, which syncs whatever it is given.
+/// A disk in memory. It loses nothing, so a sync has nothing to do.
 #[derive(Default)]
 struct Files {
     files: BTreeMap<String, Vec<u8>>,

@@ -1,6 +1,6 @@
 //! Texts of clients: pieces of the repository's own scripts of SQL in a new order, and bytes that were damaged.
 //!
-//! What can be computed without tables is computed too: functions of one row meet values that nobody thought of.
+//! What can be computed without tables is computed too: functions of one row are called with unusual values.
 
 use crate::{Dice, chance, damage};
 use base::SqlError;

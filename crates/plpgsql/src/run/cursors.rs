@@ -1,6 +1,6 @@
 //! Cursors: what a program asks of its host about them, and what it takes from the answers.
 //!
-//! KEEPS: the cursor of a loop is closed when the loop is left, by whatever leads out of it but an error: then the host goes
+//! KEEPS: the cursor of a loop is closed when the loop is left in any way but by an error: then the host goes
 //! back to a savepoint, and what was opened behind it is closed there.
 
 use super::types::{Row, ScalarType};

@@ -200,11 +200,11 @@ impl Session {
             CutChoice::Given => "the transaction's".into(),
             CutChoice::Clock => format!("by the clock, now + {bound:.3} ms"),
             CutChoice::Calibrated if self.settings.merges_epochs() => {
-                "by the epoch that this region has open or closed last; nobody is asked".into()
+                "by the epoch that this region has open or closed last; no node is asked".into()
             }
             CutChoice::Calibrated => "by calibration: leaders of sequences are asked where these end".into(),
             CutChoice::ClosedSet => "by calibration: partitions are asked how far they have executed".into(),
-            CutChoice::Published => "what the partition publishes is looked up; nobody is asked".into(),
+            CutChoice::Published => "what the partition publishes is looked up; no node is asked".into(),
             CutChoice::Local if self.level() == Consistency::Stale => "what is complete here".into(),
             CutChoice::Local => "what is complete here, or what the session has seen if that is later".into(),
         }
